@@ -31,7 +31,7 @@ class Collector(ThreadingHTTPServer):
         self.encodings: set[str] = set()
         self.runs: dict[str, dict[str, Any]] = {}
         self.feedback: list[dict[str, Any]] = []
-        self.came = threading.Condition()
+        self.received = threading.Condition()
 
     @property
     def url(self) -> str:
@@ -49,18 +49,18 @@ class Collector(ThreadingHTTPServer):
         encoding = headers.get("Content-Encoding", "identity")
         if encoding == "zstd":
             body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
-        with self.came:
+        with self.received:
             self.encodings.add(encoding)
             self.raw.append(body)
             for part in MultipartDecoder(body, headers["Content-Type"]).parts:
                 name = part.headers[b"Content-Disposition"].decode().split('name="')[1].split('"')[0]
                 self._keep(*name.split("."), given=json.loads(part.content))
-            self.came.notify_all()
+            self.received.notify_all()
 
     def wait_for(self, known: Callable[[], bool]) -> None:
         """Wait until the received data satisfies a condition; fail after the time limit of a test."""
-        with self.came:
-            assert self.came.wait_for(lambda: self.runs and known(), timeout=120)
+        with self.received:
+            assert self.received.wait_for(lambda: self.runs and known(), timeout=120)
 
     def _keep(self, kind: str, number: str, field: str | None = None, *, given: Any) -> None:
         if kind == "feedback":

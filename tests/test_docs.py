@@ -34,7 +34,7 @@ def test_the_page_is_up_to_date() -> None:
     assert all("```mermaid\ngraph TD;" in section for section in sections)
 
 
-def test_the_command_prints_the_same_in_every_process() -> None:
+def test_drawings_are_printed_alike_in_every_process() -> None:
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "graphs", "--drawings"]
     hashing = {"PYTHONHASHSEED": "7"}  # sets have another order than in this process
     done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)

@@ -114,8 +114,8 @@ def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pyt
     answers, counted = output_of(program).splitlines()
     words = answers.split()  # an answer has several words, too
     assert words[: len(words) // 2] == words[len(words) // 2 :] != []
-    from_ledger, of = re.findall(r"\d+", counted)
-    assert from_ledger == of != "0"
+    from_ledger, total = re.findall(r"\d+", counted)
+    assert from_ledger == total != "0"
 
 
 @pytest.mark.parametrize("command", SET)

@@ -37,14 +37,16 @@ def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_it_runs_as_a_script(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs_as_a_script(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", [str(file), "fake:1"])
     runpy.run_path(str(file), run_name="__main__")
     assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_it_is_written_from_public_names(file: Path) -> None:
+def test_the_example_uses_public_names_only(file: Path) -> None:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     modules = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
     assert not [name for name in modules if name.startswith("moot")]
@@ -135,7 +137,7 @@ async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
         assert shown in prompt
 
 
-async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub) -> None:
+async def test_agents_in_a_ring_hear_their_neighbours_until_all_agree(start_stub: StartStub) -> None:
     first = [
         reply(
             f'Answer on your own.*You are "agent-{n}"',

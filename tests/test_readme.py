@@ -19,7 +19,7 @@ MOST = 8000
 """Characters: two screens."""
 
 
-def test_it_is_short() -> None:
+def test_the_readme_is_short() -> None:
     assert len(README) <= MOST
 
 
@@ -29,7 +29,7 @@ def test_every_system_has_a_line() -> None:
     assert all(len([cell for cell in row.split("|") if cell.strip()]) == 3 for row in rows)
 
 
-def test_its_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", README, re.S)
     monkeypatch.chdir(tmp_path)
     printed = output_of(program)

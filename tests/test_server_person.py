@@ -43,7 +43,7 @@ def test_a_run_waits_and_continues(server: Server) -> None:
     assert {call["model"] for call in document["calls"]} == {"openai:stub-person"}
 
 
-def test_another_branch_from_a_past_checkpoint(server: Server) -> None:
+def test_a_past_checkpoint_starts_another_branch(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     context = {**CONTEXT, "sources": ["bm25"]}
     run = {"assistant_id": "standard_mad", "input": {"claim": CLAIM}, "context": context}

@@ -18,7 +18,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._steps.score import average
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 
 LABELS = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO", "SUPPORTS", "REFUTES"]
 ROUNDS: dict[str, dict[str, Any]] = {
@@ -83,5 +83,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50)
     given = parser.parse_args()
-    with scripted(RULES, given.latency_ms):
+    with scripted_endpoint(RULES, given.latency_ms):
         asyncio.run(main(given))

@@ -95,7 +95,7 @@ async def main(names: list[str]) -> None:
                         flush=True,
                     )
             await close_clients()
-    print(f"most that was spent: {worst:.3f} of a ceiling")
+    print(f"the highest share that was spent: {worst:.3f} of a ceiling")
 
 
 if __name__ == "__main__":

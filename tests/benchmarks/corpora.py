@@ -8,15 +8,15 @@ encoder's 384 dimensions, so that encoding takes next to no time and similar tex
 measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so
 that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
 
-    passages, source      how many, and chroma, bm25 or hybrid
-    build_s, build_mib    `index_passages`, and how far memory grew at its highest (bm25 has no build of its own)
+    passages, source      the number of passages; chroma, bm25 or hybrid
+    build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no build of its own)
     build_cpu_s           its processor time
     first_query_ms        opening the source and its first query
     first_cpu_ms          its processor time
     later_query_ms        median of 50 queries, one after the other
     queries_at_once_ms    64 queries put at once, until all are answered
     later_cpu_ms          processor time of one of these 114 queries
-    open_mib              by how much memory grew by all that
+    open_mib              growth of memory from before the opening to after all queries
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class HashedWords:
     name = DEFAULT_ENCODER
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One unit vector a text."""
+        """One unit vector per text."""
         rows = np.array([WORDS[[zlib.crc32(w.encode()) % 4096 for w in text.lower().split()]].sum(0) for text in texts])
         vectors: list[list[float]] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()
         return vectors
@@ -160,7 +160,7 @@ def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
                 yield {"passages": count, "source": source, **stored, **run_again(source, str(file), str(count))}
 
 
-def formatted(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A cell of the table."""
     return "" if value is None else value if isinstance(value, str) else f"{value:,.{1 if value < 10 else 0}f}"
 
@@ -183,7 +183,7 @@ def main() -> None:
     rows = []
     for row in measure(asked.files, asked.passages):
         rows.append(row)
-        print(f"| {' | '.join(formatted(row.get(column)) for column in COLUMNS)} |", flush=True)
+        print(f"| {' | '.join(format_cell(row.get(column)) for column in COLUMNS)} |", flush=True)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 

@@ -69,7 +69,7 @@ def main() -> None:
             index_path(str(papers), f"turn-{turn}", None)
             indexing = [b - a for a, b in zip(started, clock(), strict=True)]
             shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, indexing, strict=True)]
-            print(f"of the encoder's own speed: {shares[0]}; by processor time {shares[1]}")
+            print(f"speed relative to the encoder's: {shares[0]}; by processor time {shares[1]}")
 
 
 async def encode(texts: list[str]) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 
 from moot.core.garbage import ALLOCATIONS
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.latency import MODELS, RULES
 
 READERS = [{"name": "rag", "retriever": "chroma:demo-encyclopaedia"}, {"name": "search", "retriever": "bm25:demo-news"}]
@@ -73,7 +73,7 @@ class Memory:
 
 
 @contextmanager
-def timed(samples: int) -> Iterator[Memory]:
+def print_figures(samples: int) -> Iterator[Memory]:
     """Print the figures of the samples that run within this context."""
     memory, started, cpu = Memory(), time.perf_counter(), time.process_time()
     yield memory
@@ -98,7 +98,7 @@ async def directly(graph: str, samples: int, at_once: int) -> None:
             memory.note()
 
     await run_debate(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
-    with timed(samples) as memory:
+    with print_figures(samples) as memory:
         await asyncio.gather(*(debate(i) for i in range(samples)))
 
 
@@ -116,7 +116,7 @@ def by_inspect(graph: str, samples: int, at_once: int) -> None:
             assert log.status == "success", log
 
         run(1, "first", Memory())  # loads modules and caches
-        with timed(samples) as memory:
+        with print_figures(samples) as memory:
             run(samples, "logs", memory)
 
 
@@ -124,7 +124,7 @@ def measure(way: str, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one way, measured in a new process."""
     command = [sys.executable, "-m", "tests.benchmarks.evaluation", "--way", way]
     command += ["--graph", options.graph, "--samples", str(options.samples), "--at-once", str(options.at_once)]
-    with scripted(RULES, options.latency_ms), tempfile.TemporaryDirectory() as buffers:
+    with scripted_endpoint(RULES, options.latency_ms), tempfile.TemporaryDirectory() as buffers:
         os.environ["XDG_DATA_HOME"] = buffers  # for the files from which Inspect recovers
         found: dict[str, Any] = json.loads(subprocess.check_output(command).splitlines()[-1])
     return found

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.tables import finish, markdown, parser_of, spread
 
 RULES: list[dict[str, Any]] = [
@@ -151,7 +151,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main(options: argparse.Namespace) -> None:
     if options.group:
         rules, cases = cases_of(options.group)
-        with scripted(rules, options.latency_ms):
+        with scripted_endpoint(rules, options.latency_ms):
             print(json.dumps(asyncio.run(measure_all(cases, options.runs, options.latency_ms))))
         return
     rows: list[dict[str, Any]] = []
@@ -169,5 +169,5 @@ def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = parser_of(__doc__, runs=5)
-    parser.add_argument("--group", choices=GROUPS, help="measures this group here, and prints JSON")
+    parser.add_argument("--group", choices=GROUPS, help="measure this group in this process, and print JSON")
     main(parser.parse_args())

@@ -36,12 +36,12 @@ Rows = Sequence[dict[str, Any]]
 def corpora_table(rows: Rows) -> str:
     """Time and memory by the size of a corpus, in Markdown."""
 
-    def formatted(value: Any) -> str:
+    def format_cell(value: Any) -> str:
         if value is None:
             return ""
         return value if isinstance(value, str) else f"{value:,.1f}" if 0 < value < 100 else f"{value:,.0f}"
 
-    return markdown([*COLUMNS.values()], [[formatted(row.get(name)) for name in COLUMNS] for row in rows])
+    return markdown([*COLUMNS.values()], [[format_cell(row.get(name)) for name in COLUMNS] for row in rows])
 
 
 def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:

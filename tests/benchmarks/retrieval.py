@@ -45,8 +45,8 @@ def seconds_since(start: float) -> float:
     return time.perf_counter() - start
 
 
-async def encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
-    """Three pairs of runs on the same texts, and how many of the ten nearest stay the same."""
+async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
+    """Print the time relative to plain PyTorch in three pairs of runs, and how many nearest texts stay the same."""
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
@@ -66,8 +66,8 @@ async def encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
     )
 
 
-async def indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
-    """Encoding alone against indexing, in pairs."""
+async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
+    """Print the time of encoding alone relative to that of indexing, in pairs of runs."""
     shares = []
     for i in range(3):
         start = time.perf_counter()
@@ -80,8 +80,8 @@ async def indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
     print(f"indexing: {statistics.median(shares):.0%} of the encoder's own speed ({runs})")
 
 
-async def querying(encoder: SentenceEncoder, queries: list[str]) -> None:
-    """A dense search against the encoder's time for a query and Chroma's for a vector; medians of single queries."""
+async def time_queries(encoder: SentenceEncoder, queries: list[str]) -> None:
+    """Print the time of a dense search relative to the encoder's and Chroma's own time, as medians of queries."""
     corpus = await open_corpus("bench-0", encoder.name)
     dense = await open_retriever("chroma:bench-0")
     await dense.search("warm", 10)
@@ -110,9 +110,9 @@ async def main() -> None:
         passages = passages_of(asked.files, asked.texts)
         encoder = await open_encoder()
         assert isinstance(encoder, SentenceEncoder)
-        await encoding(encoder, [text_of(p) for p in passages])
-        await indexing(encoder, passages)
-        await querying(encoder, [p.text[:100] for p in passages[:QUERIES]])
+        await time_encoding(encoder, [text_of(p) for p in passages])
+        await time_indexing(encoder, passages)
+        await time_queries(encoder, [p.text[:100] for p in passages[:QUERIES]])
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import Any
 def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
     """A parser with the options that all timing benchmarks share."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency-ms", type=float, default=50, help="how long a chat call takes")
+    parser.add_argument("--latency-ms", type=float, default=50, help="the duration of a chat call")
     parser.add_argument("--runs", type=int, default=runs)
-    parser.add_argument("--json", type=Path, help="writes the figures here")
-    parser.add_argument("--check", action="store_true", help="ends with an error if a limit is broken")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--check", action="store_true", help="end with an error if a limit is exceeded")
     return parser
 
 

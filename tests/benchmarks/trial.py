@@ -1,9 +1,9 @@
 """How much a trial (PROClaim) sends.
 
-It is one over full abstracts, all roles on one model: 20 exhibits of the corpus check_covid are admitted, every expert
-is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4, over all
-messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had, which a
-provider's cache cannot serve.
+The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, every
+expert is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4,
+over all messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had,
+which a provider's cache cannot serve.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
@@ -26,7 +26,7 @@ from moot.nodes._trial.step import Step
 from moot.prompts import load
 from moot.retrievers import index_passages, read_passages
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.conftest import SHARED
 
 CLAIM = "The kilogram is not defined by a metal cylinder."
@@ -173,9 +173,11 @@ if __name__ == "__main__":
     parser.add_argument("--corpus", type=Path, default=ABSTRACTS, help="the passages of check_covid")
     options = parser.parse_args()
     if not options.corpus.is_file():
-        raise SystemExit(f"{options.corpus} is not here: name the passages of check_covid (JSON lines) by --corpus")
+        raise SystemExit(
+            f"{options.corpus} does not exist: name the file of check_covid's passages (JSON lines) with --corpus"
+        )
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "prompts.jsonl"
-        with scripted(json.loads(ABSTRACT_RULES.read_text()), 0, log):
+        with scripted_endpoint(json.loads(ABSTRACT_RULES.read_text()), 0, log):
             asyncio.run(trial_on_abstracts(options.corpus))
         print_report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])

@@ -48,7 +48,7 @@ WRITTEN: list[dict[str, Any]] = [
 
 
 def rules(**changed: Any) -> list[dict[str, Any]]:
-    """The endpoint's reply to each prompt."""
+    """Rules: the endpoint's reply to each prompt."""
     replies = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
     return [
         {"match": "Find the claims in a part", "reply": json.dumps({"claims": replies["found"]})},
@@ -201,7 +201,7 @@ async def test_a_refused_key_fails_the_run_at_its_first_node(start_stub: StartSt
     assert "refused the key" in found["error"]["detail"]
 
 
-async def test_settings_without_effect_here_are_refused_and_not_listed() -> None:
+async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
     for name, value in {
         "corpus": "mine",
         "embedder": "openai:x",
@@ -294,7 +294,7 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
     start_stub(rules())
     checkpointed = graph.builder.compile(checkpointer=InMemorySaver())
 
-    async def twice() -> list[dict[str, Any]]:
+    async def run_twice() -> list[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": "1"}}
         settings: Any = ClaimSettings(model="openai:stub")
         try:
@@ -305,7 +305,7 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
         finally:
             await close_clients()
 
-    bad, *good = asyncio.run(twice())
+    bad, *good = asyncio.run(run_twice())
     assert bad["status"] == "failed"
     outcomes = [(one["status"], one["error"], len(one["calls"]), len(one["claims"])) for one in good]
     assert outcomes == [("done", None, 4, 3)] * 2

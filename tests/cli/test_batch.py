@@ -56,7 +56,7 @@ def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
     return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
 
 
-def killed_when(command: Sequence[object], ended: int) -> None:
+def kill_after(command: Sequence[object], ended: int) -> None:
     """Start a command, and kill it and its worker processes after a number of finished debates."""
     words = [*COMMAND, *map(str, command)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -74,9 +74,9 @@ def test_a_batch_that_is_killed_twice_is_finished(
 ) -> None:
     stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
     words = ["batch", write_claims(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
-    killed_when(words, 4)
+    kill_after(words, 4)
     mtimes = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
-    killed_when(words, 3)
+    kill_after(words, 3)
     done = moot(*words)
     assert done.returncode == 0, done.stderr
     assert "continuing with the others" in done.stderr
@@ -189,7 +189,7 @@ def test_a_ceiling_for_all_rows_holds_over_a_kill(start_stub: StartStub, tmp_pat
     stub, out, at_once, most = start_stub(latency_ms=50), tmp_path / "out", 2, 12
     words = ["batch", write_claims(tmp_path, CLAIMS[:20]), "--out", out, "--model", "openai:stub", "--at-once", at_once]
     words += ["--graph", "standard_prompting", "--max-calls", most]
-    killed_when(words, 4)
+    kill_after(words, 4)
     assert moot(*words).returncode == 3
     assert most - at_once <= len(stub.prompts()) <= most
 
@@ -361,7 +361,8 @@ def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_path: Path) -> None:
-    hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}  # its second round
+    # The second round of the row's debate.
+    hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]

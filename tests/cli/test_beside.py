@@ -56,14 +56,14 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     beside = stored["beside"]
     assert (stored["answer"], beside["document"]["answer"], beside["error"]) == ("SUPPORTS", "REFUTES", None)
     assert (beside["control"], beside["equal"]) == ("self_consistency", equal)
-    own, its = beside["taken"]["control"], beside["taken"]["debate"]
-    assert 0 < own[equal] <= its[equal]
-    assert beside["ratios"] == {name: own[name] / its[name] for name in own}
+    control_cost, debate_cost = beside["taken"]["control"], beside["taken"]["debate"]
+    assert 0 < control_cost[equal] <= debate_cost[equal]
+    assert beside["ratios"] == {name: control_cost[name] / debate_cost[name] for name in control_cost}
     printed = [line for line in done.stdout.splitlines() if "control" in line or "Relative to the debate" in line]
     unit = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
     assert printed[0] == f"Running the control self-consistency at equal {unit} ..."
     assert printed[1].strip().endswith("REFUTES, unlike the debate")
-    assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
+    assert f"USD x{beside['ratios']['usd']:.2f} (${control_cost['usd']:.6f} of ${debate_cost['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):
         assert f"A vote over several lines of reasoning, at equal {unit}: Refuted, unlike the debate." in report(
             upgrade_document(stored), kind
@@ -101,7 +101,7 @@ def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stu
     assert own_calls(stub)[0] == debate_calls
 
 
-def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub) -> None:
+def test_a_control_waits_until_its_failed_debate_is_resumed(start_stub: StartStub) -> None:
     stub = start_stub([{"status": 401, "times": 1}, *ANSWERS])
     code, result, _ = document()
     assert (code, result["status"], result["beside"]) == (2, "failed", None)

@@ -56,7 +56,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     from moot.nodes._runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
-    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # it is added later
+    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # the summary is added later
 
 
 def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_keys_come_from_a_file_that_is_named(
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
 
 
-def test_values_are_checked_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_value_names_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_BUDGET", "much")
     with pytest.raises(UserError, match="MOOT_BUDGET: budget is a whole number"):
         value_of("model")
@@ -194,7 +194,7 @@ def test_a_spinner_is_shown_at_terminals_only() -> None:
         with waiting(Console(file=out, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})):
             pass
         assert ("0:00:00" in out.getvalue()) is terminal
-        # The cursor is visible again however it ends.
+        # The cursor is visible again at the end.
         assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]
 
 

@@ -27,7 +27,7 @@ from rich.console import Console
         (183_700, "2 days 3 h"),
     ],
 )
-def test_durations_in_words(seconds: float, words: str) -> None:
+def test_durations_are_written_in_words(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words
 
 

@@ -61,13 +61,13 @@ def test_the_suffix_of_out_selects_the_format(tmp_path: Path) -> None:
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr
-    assert json.loads(moot("ledger", "--json").stdout) == []  # it was refused before the first call
+    assert json.loads(moot("ledger", "--json").stdout) == []  # the debate was refused before the first call
     for name, begins in (("x.html", "<!doctype html>"), ("x.md", "# "), ("x.json", "{")):
         assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / name)).returncode == 0
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
     (tmp_path / "y.json").write_text("[]")
     done = moot("report", str(tmp_path), "--md", "--html")
-    assert done.returncode == 2  # one of them is not a document, and is named
+    assert done.returncode == 2  # the error names the file that is not a document
     assert "y.json" in done.stderr
     assert {path.name for path in tmp_path.glob("x.*")} == {"x.html", "x.md", "x.json"}
     done = moot("report", str(tmp_path / "x.json"), "--claimreview")

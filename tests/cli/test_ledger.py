@@ -171,7 +171,7 @@ def test_prune_removes_debates_that_are_not_running(home: Path) -> None:
     assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
     assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
     left = json.loads(moot("ledger", "--json").stdout)
-    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]  # it has a document
+    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]  # debate 2 has a document
     file = LedgerFile(home / "ledger.sqlite")
     assert file.find(CHAT.hash, None) is None
     file.close()

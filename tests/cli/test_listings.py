@@ -41,7 +41,7 @@ print(json.dumps(ended))
 """
 
 
-def test_lists_help_and_mistakes_load_nothing_heavy() -> None:
+def test_listings_help_and_errors_load_no_heavy_module() -> None:
     """All commands run in one process, so a module that one command loads is reported for later commands, too."""
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=100, check=False)
     assert json.loads(done.stdout.splitlines()[-1]) == {name: [] for name in COMMANDS}, done.stdout + done.stderr

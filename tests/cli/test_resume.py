@@ -64,7 +64,7 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert first.stderr is not None
     stderr = b""
-    while b"> " not in stderr:  # it asks the person
+    while b"> " not in stderr:  # the command asks the person
         stderr += os.read(first.stderr.fileno(), 4096)
     first.kill()
     first.communicate()
@@ -134,7 +134,7 @@ def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
     code, done, stderr = document("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
     code, another, _ = document(*ONCE, "--set", "max_calls=3")
-    assert (code, another["id"] != failed["id"]) == (0, True)  # that debate has ended
+    assert (code, another["id"] != failed["id"]) == (0, True)  # the failed debate has ended
 
 
 ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']

@@ -87,7 +87,7 @@ def test_a_signal_while_a_thread_is_busy_stops_the_debate(
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_a_signal_while_it_waits_for_a_person_stops_the_debate(
+def test_a_signal_while_the_debate_waits_for_a_person_stops_the_debate(
     number: signal.Signals, start_stub: StartStub, tmp_path: Path
 ) -> None:
     start_stub()

@@ -49,7 +49,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 """For each command: invalid arguments, and the error."""
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_has_a_case_with_invalid_arguments() -> None:
     commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     inner = {f"eval {name}" for name in commands.pop("eval").commands}
     assert set(MISTAKES) == inner | set(commands)

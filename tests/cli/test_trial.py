@@ -61,7 +61,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 @pytest.fixture(scope="module")
 def speech(trial: Trial) -> Said:
-    """Its transcript."""
+    """The transcript of the trial."""
     return {s.heading: [(line.who, line.what, line.text) for line in s.lines] for s in transcript(trial.document)}
 
 

@@ -90,7 +90,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
         try:
             yield server
         finally:
-            with suppress(RuntimeError):  # it was stopped by the test
+            with suppress(RuntimeError):  # the test stopped the server
                 server.stop()
     finally:
         if own:

@@ -53,23 +53,23 @@ def jobs(count: int) -> list[dict[str, Any]]:
     return [{"key": f"key{number}", "number": number, "name": str(number)} for number in range(count)]
 
 
-def run_jobs(postgres: Postgres) -> list[str]:
-    """Run the jobs of procrastinate for these rows."""
+def take_job_keys(postgres: Postgres) -> list[str]:
+    """Take all jobs out of procrastinate's queue; return the keys of their rows."""
     query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
     return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
 
 
 def expire_leases(postgres: Postgres) -> None:
-    """Date all workers' last heartbeats back by more than their lease."""
+    """Set the last heartbeat of all workers to a time before their leases."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 
-def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
+def test_a_row_is_assigned_to_one_worker_and_ends_once(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(3))
     rows.queue_rows(BATCH.id, jobs(3))
-    assert run_jobs(postgres) == ["key0", "key1", "key2"]
+    assert take_job_keys(postgres) == ["key0", "key1", "key2"]
     one, other = rows.join(), rows.join()
     taken = rows.assign("key0", one)
     assert taken is not None
@@ -82,7 +82,7 @@ def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
     assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
     rows.mark_collected(["key0"])
     assert rows.ended_rows(BATCH.id, 10) == []
-    rows.queue_rows(BATCH.id, jobs(1))  # it is requested again
+    rows.queue_rows(BATCH.id, jobs(1))  # the row is requested again
     assert [row.key for row in rows.ended_rows(BATCH.id, 10)] == ["key0"]
     assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
 
@@ -93,35 +93,35 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
     rows.queue_rows(BATCH.id, jobs(1))
     alone = []
     for _ in range(MOST_LOSSES):
-        assert run_jobs(postgres) == ["key0"]
+        assert take_job_keys(postgres) == ["key0"]
         worker = rows.join()
         taken = rows.assign("key0", worker)
         assert taken is not None
         alone.append(taken.alone)
-        assert rows.requeue_lost(LOST) == 0  # this one is alive
+        assert rows.requeue_lost(LOST) == 0  # this worker is alive
         expire_leases(postgres)
         rows.requeue_lost(LOST)
         assert not rows.heartbeat(worker, ["key0"])
     assert alone == [False, False, True, True]
-    assert run_jobs(postgres) == []
+    assert take_job_keys(postgres) == []
     assert [row.outcome for row in rows.ended_rows(BATCH.id, 10)] == [LOST]
     assert rows.retry(BATCH.id) == 1
-    assert run_jobs(postgres) == ["key0"]
+    assert take_job_keys(postgres) == ["key0"]
 
 
 def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(2))
-    run_jobs(postgres)
+    take_job_keys(postgres)
     rows.requeue_lost(LOST)
-    assert run_jobs(postgres) == []  # another worker may be about to take it
+    assert take_job_keys(postgres) == []  # another worker may be about to take it
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
     rows.stop(BATCH.id, "why")
     rows.requeue_lost(LOST)
-    assert run_jobs(postgres) == []
+    assert take_job_keys(postgres) == []
     rows.retry(BATCH.id)
-    assert run_jobs(postgres) == ["key0", "key1"]
+    assert take_job_keys(postgres) == ["key0", "key1"]
 
 
 def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) -> None:

@@ -156,7 +156,7 @@ class Trial:
     def end(self) -> None:
         """End all processes that still run."""
         for worker in self.workers:
-            with suppress(ProcessLookupError):  # it has ended already
+            with suppress(ProcessLookupError):  # the process has ended already
                 os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         self.postgres.close()
@@ -164,7 +164,7 @@ class Trial:
 
 
 @contextmanager
-def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) -> Iterator[Trial]:
+def new_trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) -> Iterator[Trial]:
     """A trial in a new folder."""
     folder.mkdir()
     found = Trial(folder, server, stub, at_once)
@@ -174,44 +174,45 @@ def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) ->
         found.end()
 
 
-def run_with_faults(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
+def run_with_faults(trial: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
     """Run a batch of rows, one of them poisoned, with two workers during faults; return the deviations.
 
     Args:
-        one: the trial.
+        trial: the trial.
         rows: the number of rows.
         faults: the faults, each caused after a random number of finished rows.
         seed: the seed of the random numbers.
     """
     draw = random.Random(seed)
-    one.start_worker()
-    one.start_worker()
-    batch = one.submit(rows, poison=DEADLY)
+    trial.start_worker()
+    trial.start_worker()
+    batch = trial.submit(rows, poison=DEADLY)
     for after, fault in zip(
         sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
     ):
-        one.wait(lambda after=after: one.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
+        trial.wait(lambda after=after: trial.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
         fault(draw)
         print(f"{fault.__name__} after {after} rows", file=sys.stderr, flush=True)
-    one.wait(lambda: batch.poll() is not None)
-    return deviations(one, rows)
+    trial.wait(lambda: batch.poll() is not None)
+    return deviations(trial, rows)
 
 
-def deviations(one: Trial, rows: int) -> list[str]:
-    """Describe each deviation of a finished batch with a poisoned row from what is expected."""
-    table, found = one.table(), []
+def deviations(trial: Trial, rows: int) -> list[str]:
+    """Describe each deviation of a finished batch, of which one row is poisoned, from the expected result."""
+    table, found = trial.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):
         found.append(f"rows: {dict(statuses)}")
     lost = [row for row in table if row["status"] == "failed" and row["claim"] != DEADLY]
     found += [f"{row['claim']}: {row['error']}" for row in lost]
-    documents = [json.loads((one.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
+    documents = [json.loads((trial.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
     found += [f"no verdict: {document['id']}" for document in documents if document["status"] != "done"]
     if len({document["id"] for document in documents}) != rows - 1:
         found.append("two rows have the same document")
-    [[many]] = one.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
+    [[many]] = trial.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
-    if one.repeated() > (one.killed + 1) * one.at_once:  # the poisoned row kills a process that does other rows, too
-        found.append(f"repeated calls: {one.repeated()}")
+    # The poisoned row kills a process that works on other rows, too.
+    if trial.repeated() > (trial.killed + 1) * trial.at_once:
+        found.append(f"repeated calls: {trial.repeated()}")
     return found

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-Say = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
+Respond = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
 """A handler of requests. The connection stays open unless the handler closes it."""
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
@@ -28,7 +28,7 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw_server(respond: Say, **options: Any) -> AsyncIterator[Raw]:
+async def raw_server(respond: Respond, **options: Any) -> AsyncIterator[Raw]:
     """Run a server with this handler on a loopback port. ``options`` are passed to `asyncio.start_server`."""
     raw = Raw()
 
@@ -82,7 +82,7 @@ def event(**fields: Any) -> bytes:
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
-def token(content: str, finish: str | None = None) -> bytes:
+def stream_chunk(content: str, finish: str | None = None) -> bytes:
     """Build a chunk of a streamed reply."""
     return event(id="1", model="m", choices=[{"index": 0, "delta": {"content": content}, "finish_reason": finish}])
 
@@ -91,7 +91,7 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: clo
 """The head of a streamed response that ends when the connection closes."""
 
 
-def respond_with(*parts: bytes, close: bool = False) -> Say:
+def respond_with(*parts: bytes, close: bool = False) -> Respond:
     """A handler that answers every request with these bytes."""
 
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:

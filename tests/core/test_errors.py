@@ -1,4 +1,4 @@
-"""Errors for misspelt names suggest the nearest name; errors for wrong settings name the command that lists them."""
+"""Errors for misspelt names suggest the nearest; errors for wrong settings name the command that lists settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moot.nodes._runtime.settings import checked_settings
         ("max-rounds", ["max_rounds"], "max_rounds"),
         ("tool_mat", ["tool_mad"], "tool_mad"),
         ("temprature", ["temperature"], "temperature"),
-        ("max_rounds", ["max_seconds"], ""),  # they only share a word
+        ("max_rounds", ["max_seconds"], ""),  # the names only share a word
         ("min_cost", ["max_cost"], ""),
     ],
 )
@@ -25,7 +25,7 @@ def test_only_a_near_name_is_suggested(name: str, known: list[str], meant: str) 
 
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])
-def test_an_error_for_a_wrong_setting_names_the_command_that_lists_them(graph: str) -> None:
+def test_an_error_for_a_wrong_setting_names_the_command_that_lists_settings(graph: str) -> None:
     kind = load_graph(graph, others=True).settings
     with pytest.raises(UserError, match=f"See: moot settings {graph}$"):
         checked_settings(kind, {"nonsense": 1}, graph)

@@ -47,7 +47,7 @@ PARTS = st.dictionaries(st.sampled_from("abcdefgh"), JSON, min_size=1)
 
 
 def with_reversed_keys(value: Any) -> Any:
-    """The same JSON value with the keys of its objects in reverse order."""
+    """A copy of a JSON value with the keys of its objects in reverse order."""
     if isinstance(value, dict):
         return {name: with_reversed_keys(value[name]) for name in reversed(value)}
     return [with_reversed_keys(item) for item in value] if isinstance(value, list) else value
@@ -197,7 +197,7 @@ async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> Non
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-async def test_only_its_user_can_read_it(ledger: CallLedger) -> None:
+async def test_only_its_user_can_read_the_ledger(ledger: CallLedger) -> None:
     before = os.umask(0o022)
     try:
         await ledger.begin("a", {"claim": "x"}, {})

@@ -85,7 +85,7 @@ async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls
     loop, steps = asyncio.get_running_loop(), 0
     call_soon = loop.call_soon
 
-    def counted(*arguments: object, **options: object) -> object:
+    def count_and_schedule(*arguments: object, **options: object) -> object:
         nonlocal steps
         steps += 1
         return call_soon(*arguments, **options)  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls
         async with gate.slot(Limits(max_concurrency=2)):
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(loop, "call_soon", counted)
+    monkeypatch.setattr(loop, "call_soon", count_and_schedule)
     for task in [asyncio.Task(call(), loop=loop) for _ in range(calls)]:
         await task
     # Python's own tasks call the loop from C, so the test counts the futures that wake a task.

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, token
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
 from .test_transport import error_of, line_to
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + token("a")])
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + stream_chunk("a")])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bool) -> None:
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:

@@ -25,7 +25,7 @@ with own_folder("moot-") as folder:
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -44,39 +44,39 @@ def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
             process.kill()
 
 
-def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
+def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) -> None:
     with process_with_folder() as (dead, left), process_with_folder() as (_, in_use):
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()
         with own_folder("moot-") as own:
-            assert set(temporary.iterdir()) == {in_use, own}
-    assert set(temporary.iterdir()) == {in_use}  # its process was killed, too
+            assert set(temporary_folder.iterdir()) == {in_use, own}
+    assert set(temporary_folder.iterdir()) == {in_use}  # the process of this folder was killed, too
     remove_abandoned("moot-")
-    assert list(temporary.iterdir()) == []
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_files_that_moot_did_not_make_stay(temporary: Path, tmp_path: Path) -> None:
+def test_files_that_moot_did_not_make_stay(temporary_folder: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()
-    (temporary / "moot-link").symlink_to(precious)
-    (temporary / "moot-file").touch(0o600)
+    (temporary_folder / "moot-link").symlink_to(precious)
+    (temporary_folder / "moot-file").touch(0o600)
     for name, mode in (("moot-new", 0o700), ("moot-open", 0o755), ("moot-trap", 0o700), ("other", 0o700)):
-        (temporary / name).mkdir(mode)
+        (temporary_folder / name).mkdir(mode)
     for name in ("moot-open", "other"):
-        (temporary / name / LOCK).touch()
-    (temporary / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
-    before = set(temporary.iterdir())
+        (temporary_folder / name / LOCK).touch()
+    (temporary_folder / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
+    before = set(temporary_folder.iterdir())
     remove_abandoned("moot-")
-    assert set(temporary.iterdir()) == before
+    assert set(temporary_folder.iterdir()) == before
     assert (precious / LOCK).is_file()
 
 
-def test_a_link_in_a_removed_folder_is_not_followed(temporary: Path, tmp_path: Path) -> None:
+def test_a_link_in_a_removed_folder_is_not_followed(temporary_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
-    left = temporary / "moot-left"
+    left = temporary_folder / "moot-left"
     left.mkdir(0o700)
     (left / LOCK).touch()
     (left / "link").symlink_to(tmp_path / "precious")

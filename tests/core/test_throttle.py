@@ -143,7 +143,7 @@ def test_callers_of_different_limits_are_all_served(most: list[int], at_once: in
 
 
 def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
-    """Waiting calls and new calls alike."""
+    """This holds for waiting calls and for new calls."""
     model = Model(rate=10, size=10, retry_after=20.0)
 
     async def call_twice() -> None:
@@ -200,7 +200,7 @@ def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() 
     run(calls())
 
 
-def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_them() -> None:
+def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> None:
     throttle, now = Throttle(), 0.0
     assert not throttle.active
 
@@ -258,7 +258,7 @@ def test_rate_limit_refusals_do_not_count_as_attempts() -> None:
     run(calls())
 
 
-def test_no_call_is_made_while_a_server_says_it_is_down() -> None:
+def test_no_call_is_made_during_a_servers_retry_after() -> None:
     sent: list[float] = []
 
     async def call() -> None:

@@ -24,7 +24,7 @@ from moot.core.endpoint import Endpoint, close_clients, tls
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.transport import Connection, open_connection, proxy_for
 
-from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, token
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
 
 PATH = "/chat/completions"
 OWN: ContextVar[object] = ContextVar("own")
@@ -51,7 +51,7 @@ async def events_of(line: Connection) -> list[Any]:
 LONG = answer(b"")[:-2].replace(b"Length: 0", b"Length: 999") + b"\r\n"
 DRIPS = {
     "spaces": (LONG, b" "),
-    "tokens": (STREAM, token("a")),
+    "tokens": (STREAM, stream_chunk("a")),
     "comments": (STREAM, b": keep-alive\n\n"),
     "headers": (b"HTTP/1.1 200 OK\r\n", b"X: a\r\n"),
     "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -83,7 +83,7 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []
-        for _ in range(3):  # the server accepts none: connections beyond the backlog are never made
+        for _ in range(3):  # the server accepts none, so the last one is never established
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
@@ -103,7 +103,7 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
             writer.write(answer(REPLY))
             return
         first = False
-        writer.write(STREAM + token("a") if streamed else answer(REPLY)[:-5])
+        writer.write(STREAM + stream_chunk("a") if streamed else answer(REPLY)[:-5])
         started.set()
         await asyncio.Event().wait()
 
@@ -121,7 +121,7 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
 
 async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
-        writer.write(STREAM + token("a"))
+        writer.write(STREAM + stream_chunk("a"))
         await asyncio.Event().wait()
 
     async with raw_server(respond) as raw:
@@ -142,7 +142,7 @@ async def test_a_connection_serves_one_request_after_another() -> None:
 
 
 async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
-    """The loop has had no turn to notice it when the next request starts."""
+    """The next request starts before the event loop could notice that the connection is closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         accepted: list[bytes] = []
         closed = threading.Event()
@@ -173,7 +173,7 @@ async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
 
-def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
+def test_one_client_serves_event_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
     """One client of a model serves every event loop."""
     made: list[Any] = []
 
@@ -211,7 +211,7 @@ print("done")
 """
 
 
-async def test_loops_whose_connections_were_not_closed_end_without_warnings() -> None:
+async def test_event_loops_with_unclosed_connections_end_without_warnings() -> None:
     async with raw_server(respond_with(answer(REPLY))) as raw:
         command = [sys.executable, "-c", FORGETFUL, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
@@ -342,10 +342,10 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ((token("a"),), "ended early"),
+        ((stream_chunk("a"),), "ended early"),
         ((b'{"choices": []}',), "ended early"),
-        ((token("a"), event(error={"message": "busy"})), "instead of a reply: busy. Try"),
-        ((token("a"), b"data: {half\n\n"), "JSONDecodeError"),
+        ((stream_chunk("a"), event(error={"message": "busy"})), "instead of a reply: busy. Try"),
+        ((stream_chunk("a"), b"data: {half\n\n"), "JSONDecodeError"),
     ],
     ids=["early", "no events", "error", "no JSON"],
 )
@@ -356,13 +356,13 @@ async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ..
 
 
 async def test_a_whole_reply_may_end_without_a_done_event() -> None:
-    async with raw_server(respond_with(STREAM, token("a"), token("", "stop"), close=True)) as raw:
+    async with raw_server(respond_with(STREAM, stream_chunk("a"), stream_chunk("", "stop"), close=True)) as raw:
         assert len(await events_of(line_to(raw.url))) == 2
 
 
 async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
     head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
-    async with raw_server(respond_with(head, b"fff\r\n", token("a"), close=True)) as raw:
+    async with raw_server(respond_with(head, b"fff\r\n", stream_chunk("a"), close=True)) as raw:
         assert (await error_of(line_to(raw.url), streamed=True)).kind == "bad_response"
 
 

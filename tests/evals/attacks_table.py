@@ -64,7 +64,7 @@ if __name__ == "__main__":
     more = [word for word in words if word not in SETTINGS]
     with readers() as address, tempfile.TemporaryDirectory() as folder:
         os.environ |= {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "x", "XDG_DATA_HOME": folder}
-        print("| system | reader | undisturbed accuracy | injection | one host | many hosts | adaptive | lying |")
+        print("| system | reader | accuracy without attack | injection | one host | many hosts | adaptive | lying |")
         print("|---|---|---|---|---|---|---|---|")
         for graph in graphs:
             print("\n".join(rows(attack_all_readers(Path(folder) / graph, graph, SETTINGS[graph], *more))), flush=True)

@@ -83,7 +83,7 @@ def call(prompt: int | None = 1000, completion: int | None = 500, model: str = "
     }
 
 
-def failed(kind: str = "timeout", detail: str = "No reply within 120 s.") -> dict[str, Any]:
+def failed_document(kind: str = "timeout", detail: str = "No reply within 120 s.") -> dict[str, Any]:
     """The result document of a debate that failed."""
     error = {"kind": kind, "where": "answer", "detail": detail, "retryable": True}
     return debate(None) | {"status": "failed", "error": error, "stop_reason": None}

@@ -10,7 +10,7 @@ from moot.evals._report.tables import Nested, Table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import Interval
 
-from tests.evals.made_logs import Documents, debate, failed, write_log
+from tests.evals.made_logs import Documents, debate, failed_document, write_log
 
 S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 GOLD = dict(zip("12345678", (S, S, S, R, R, R, N, N), strict=True))
@@ -21,7 +21,7 @@ DEBATE = {
     "3": debate(S, SPLIT),
     "4": debate(R, [R, R, R]),
     "5": debate(R, SPLIT, [R, R, S], [R, R, R]),
-    "6": failed(),
+    "6": failed_document(),
     "7": debate(N, [N, N, N], stop_reason="consensus"),
     "8": debate(None, [N, N, S]),
 }

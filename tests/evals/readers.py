@@ -29,7 +29,7 @@ from moot.evals._attacks.attack import passages, templates
 from moot.nodes._texts.datamarking import EXPLANATION, MARK
 from moot.nodes._texts.task import make_task
 
-stub: Any = import_module("tests.stub_replies")  # it has no types
+stub: Any = import_module("tests.stub_replies")  # the module has no types
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo"
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 PIECE = re.compile(r'<(?:evidence|item)(?: [^<>]*)? id="([^"]+)"[^<>]*>\n(.*?)\n</(?:evidence|item)>', re.DOTALL)
@@ -137,7 +137,7 @@ async def embeddings(request: web.Request) -> web.Response:
 
 
 async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
-    """Start the endpoint; return its address."""
+    """Start the endpoint; return its runner and its address."""
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/embeddings", embeddings)

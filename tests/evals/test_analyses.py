@@ -25,7 +25,7 @@ from tests.evals.made_study import R, S, study, value
 Document = dict[str, Any]
 
 
-def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
+def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
     """A debate whose rounds are in its log."""
     log = [
         {
@@ -46,9 +46,9 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
     return debate(answer, *rounds, round_log=log, **more)
 
 
-def judged(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
+def judged_debate(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
     """A debate of one round; each answer's score is also its debater's average."""
-    made = voting(answer, answers)  # type: ignore[arg-type]
+    made = debate_in_rounds(answer, answers)  # type: ignore[arg-type]
     for turn, score in zip(made["turns"], averages, strict=True):
         turn["scores"] = {"consistency": score, "questions": ["?"]}
     scores = {f"agent-{i}": {"consistency": score} for i, score in enumerate(averages, 1)}
@@ -63,11 +63,11 @@ def rows_of(made: Any) -> list[dict[str, Any]]:
 
 def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: Path) -> None:
     documents = {
-        "1": judged(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
-        "2": judged(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
-        "3": judged(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
-        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
-        "5": judged(R, [S, R], [0.5, 0.5]),  # both scores are equal
+        "1": judged_debate(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
+        "2": judged_debate(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
+        "3": judged_debate(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
+        "4": judged_debate(R, [R, R], [0.5, 0.7], judge=False),  # the debate was not judged
+        "5": judged_debate(R, [S, R], [0.5, 0.5]),  # both scores are equal
     }
     made = study(tmp_path, a=(documents, {}))
     last, every = rows_of(score_gaps_table(made))
@@ -84,9 +84,9 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
 
 def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     documents = {
-        "1": voting(S, [S, S]),  # over after one round
-        "2": voting(S, [S, R], [S, S]),
-        "4": voting(R, [S, R], [R, None], [S, R]),
+        "1": debate_in_rounds(S, [S, S]),  # ended after one round
+        "2": debate_in_rounds(S, [S, R], [S, S]),
+        "4": debate_in_rounds(R, [S, R], [R, None], [S, R]),
     }
     made = study(tmp_path, a=(documents, {}))
     rows = rows_of(consensus_rounds_table(made))
@@ -96,14 +96,14 @@ def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     first, second = rows_of(agents_table(made))
     assert [value(first[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 2 / 3])
     assert [value(second[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 1])
-    assert first["context"] == 1000  # its only call with an answer
+    assert first["context"] == 1000  # the tokens of the agent's only answered call
     assert "debates" not in first  # no sparse debate
 
 
 def test_encounters_of_different_views(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
-    met = voting(S, [R, S], [S, S], graphs=graphs)  # the first one is set right by the second
-    calm = voting(S, [S, S], graphs=[])
+    met = debate_in_rounds(S, [R, S], [S, S], graphs=graphs)  # the second agent corrects the first
+    calm = debate_in_rounds(S, [S, S], graphs=[])
     made = study(tmp_path, a=({"1": met, "2": met, "3": calm, "4": calm}, {}))
     [row] = rows_of(viewpoints_table(made))
     assert (row["items"], row["debates"], row["dvc"], row["cvr"], row["ratio"]) == (4, 2, 1.0, 0.5, 0.5)

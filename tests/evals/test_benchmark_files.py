@@ -122,7 +122,7 @@ def test_missing_files_are_errors_that_name_source_and_licence(tmp_path: Path, n
         assert str(path) in message
 
 
-def test_unknown_names_and_limits(tmp_path: Path) -> None:
+def test_unknown_names_and_invalid_limits_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hotpotqa"):
         read_benchmark("hotpot", tmp_path)
     with pytest.raises(UserError, match="limit"):
@@ -264,11 +264,11 @@ class Datasets:
 def hub(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
     library = Datasets(rows)
 
-    def imported(name: str) -> Datasets:
+    def import_stub(name: str) -> Datasets:
         assert name == "datasets"
         return library
 
-    monkeypatch.setattr(records_hub, "imported", imported)
+    monkeypatch.setattr(records_hub, "imported", import_stub)
     return library
 
 
@@ -341,7 +341,7 @@ def test_an_unreachable_hub_is_an_error_that_names_other_sources(monkeypatch: py
 
 
 @pytest.mark.parametrize("converted", [False, True])
-def test_the_library_itself_without_a_network(converted: bool) -> None:
+def test_the_real_library_without_a_network_raises_an_error(converted: bool) -> None:
     pytest.importorskip("datasets")
     with pytest.raises(records_hub.HubUnavailable, match="the Hub could not be read"):
         records_hub.read_hub(records_hub.Hub("moot-tests/nothing", "default", "test", converted))

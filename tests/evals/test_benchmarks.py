@@ -128,7 +128,7 @@ def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
     assert {i.gold for i in items} == {("7",)}
 
 
-def test_math_takes_the_last_box_and_leaves_the_solution() -> None:
+def test_math_takes_the_last_box_and_hides_the_solution() -> None:
     items = read_sample("math").items
     assert [(i.id, i.gold[0], i.stratum) for i in items] == [
         ("test/algebra/1", r"\frac{3}{2}", "Algebra"),

@@ -29,7 +29,7 @@ CORRECT = [True, False, True, True, False, True, None]
 ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0]), st.booleans()), max_size=20)
 
 
-def unzipped(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
+def unzip(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
     """Pairs of confidence and correctness as two lists."""
     return [confidence for confidence, _ in items], [right for _, right in items]
 
@@ -96,11 +96,11 @@ def test_calibration_equals_scikit_learns_in_any_order(
 ) -> None:
     calibration_curve = load_extra("sklearn.calibration").calibration_curve
     brier_score_loss = load_extra("sklearn.metrics").brier_score_loss
-    confidences, correct = unzipped(items)
+    confidences, correct = unzip(items)
     diagram = reliability_bins(confidences, correct, bins, mass=mass)
     assert sum(b.n for b in diagram) == len(items)
     error, brier = ece(confidences, correct, bins, mass=mass), brier_score(confidences, correct)
-    shuffled = unzipped(chance.sample(items, len(items)))
+    shuffled = unzip(chance.sample(items, len(items)))
     assert ece(*shuffled, bins, mass=mass) == Score(approx(error.value), len(items))
     if not items:
         return
@@ -140,7 +140,7 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
         return sum(errors / k for k, errors in enumerate(wrong, 1)) / len(order)
 
     orders = [o for o in itertools.permutations(items) if list(o) == sorted(o, key=lambda item: -item[0])]
-    points, area = risk_coverage(*unzipped(items))
+    points, area = risk_coverage(*unzip(items))
     assert area.value == approx(sum(map(in_order, orders)) / len(orders))
     assert points[-1].coverage == 1.0
     assert points[-1].risk == approx(sum(not right for _, right in items) / len(items))
@@ -153,14 +153,14 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
 def test_ks_stability_by_hand() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.9, 0.9]]
     found = ks_stability(trajectories)
-    # Three of four are at most 0.3 in the first round, none in the last.
+    # Three of four confidences are at most 0.3 in the first round, none in the last.
     assert found == {1: Score(3 / 4, 4), 2: Score(0.0, 4)}
 
 
 def test_ks_stability_of_debates_of_unequal_length() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5, 0.9], [0.2, None, 0.9], [0.9], [0.4, None], []]
     found = ks_stability(trajectories)
-    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9; the fourth's last is unknown.
+    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9. The last confidence of the fourth debate is unknown.
     assert found == {
         1: Score(approx(2 / 3), 3, missing=1, left_out=1),
         2: Score(1.0, 1, missing=2, left_out=2),

@@ -56,7 +56,7 @@ ROW = ClaimRow(
 )
 
 
-def test_all_columns_of_json_lines(tmp_path: Path) -> None:
+def test_all_columns_of_json_lines_are_read(tmp_path: Path) -> None:
     path = write_file(
         tmp_path, json.dumps(FULL) + "\n\n" + json.dumps({"claim": "Two.", "given": "A text."}), "my.jsonl"
     )
@@ -65,7 +65,7 @@ def test_all_columns_of_json_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_all_columns_of_csv(tmp_path: Path, delimiter: str, encoding: str) -> None:
+def test_all_columns_of_csv_are_read(tmp_path: Path, delimiter: str, encoding: str) -> None:
     path = tmp_path / "my.csv"
     cells = {**FULL, "labels": "true|false", "given": json.dumps(FULL["given"]), "settings": '{"rounds": 2}'}
     with path.open("w", encoding=encoding, newline="") as file:
@@ -197,7 +197,7 @@ def test_every_file_gives_rows_or_a_clear_error(tmp_path: Path, content: bytes, 
         assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
 
 
-def test_too_long_fields_and_unclosed_quotes_are_clear_errors(tmp_path: Path) -> None:
+def test_too_long_fields_and_unclosed_quotes_give_clear_errors(tmp_path: Path) -> None:
     path = write_file(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
     found = problems_of(path)
     assert [line for line, _ in found] == [2, 4]

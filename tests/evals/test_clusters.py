@@ -112,18 +112,19 @@ def test_wilson_uses_the_effective_number_of_items() -> None:
     assert clustered_wilson(groups) == Interval(
         approx(p), approx((middle - half) / scale), approx((middle + half) / scale), 80
     )
-    opposed = clustered_wilson([[True, False]] * 30)  # each group has one of both: never narrower than single items
+    opposed = clustered_wilson([[True, False]] * 30)  # groups of one hit and one miss do not narrow the interval
     assert opposed == wilson([True, False] * 30)
 
 
 def test_the_sign_test_flips_whole_groups() -> None:
-    # Sums 2, 1 and -1 with any signs: 4, 2, 2, 0, 0, -2, -2, -4. Ours is 2, as far out as six of eight.
+    # Flipping the sums 2, 1 and -1 gives 4, 2, 2, 0, 0, -2, -2, -4. Six of these eight are at least as far from 0 as 2.
     first, second = [1.0, 1.0, 1.0, 0.0, 0.5, None], [0.0, 0.0, 0.0, 1.0, 0.5, 1.0]
     found = sign_flips(first, second, "aabcdd")
     assert found == PairedTest(3, 1, approx(6 / 8), 5, 1, "sign flips of groups, exact", 4)
-    together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")  # of 2 / 2^8 the groups leave 2 / 2^4
+    together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")  # 2 / 2^8 for single items
     assert together.p == approx(2 / 2**4)
-    undone = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")  # a's differences cancel out but for rounding
+    # Group a's differences cancel out, except for rounding.
+    undone = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")
     assert undone.p == approx(1.0)
 
 

@@ -29,7 +29,7 @@ from moot.evals._stats.outcomes import UNUSABLE
 from moot.evals._stats.sample_size import power
 from moot.evals._stats.significance import RESAMPLES, SEED
 
-from tests.evals.made_logs import call, debate, failed, write_log
+from tests.evals.made_logs import call, debate, failed_document, write_log
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, compared_pairs, records, study, value
 
 
@@ -51,16 +51,16 @@ def test_scores_count_finished_items_only(comparison: Study) -> None:
     assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
         "another": 4 / 7,
         "debate": 6 / 7,
-        "debate_own": 4 / 7,  # and right on 6, on which the debate failed
+        "debate_own": 4 / 7,  # it is right on item 6, too, on which the debate failed
         "debate first-round majority": 5 / 7,
-        "label prior: SUPPORTS": 3 / 7,  # of all eight REFUTES is right as often, and earlier in the alphabet
+        "label prior: SUPPORTS": 3 / 7,  # as frequent as REFUTES among all eight items
         "always NOT ENOUGH INFO": 2 / 7,
     }
     assert [rows[name]["items"] for name in ("another", "debate", "debate_own")] == [8, 7, 8]
     assert records(costs_table(comparison))["another"]["score"] == pytest.approx(4 / 7)
     assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
     assert rows["debate first-round majority"]["errors"] == 1
-    # F1 of SUPPORTS 1, of REFUTES 1 (item 6 is missing), of NOT ENOUGH INFO 2/3 (8 is a miss)
+    # F1 is 1 for SUPPORTS, 1 for REFUTES (item 6 is missing), 2/3 for NOT ENOUGH INFO (item 8 counts as a miss).
     assert value(rows["debate"]["macro_f1"]) == pytest.approx((1 + 1 + 2 / 3) / 3)
     assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
 
@@ -68,9 +68,10 @@ def test_scores_count_finished_items_only(comparison: Study) -> None:
 def test_differences_are_over_common_items(comparison: Study) -> None:
     own = records(differences_table(comparison, "self_consistency"))["debate"]
     assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
-    assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
-    assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")  # 2, 5, 7; 8
-    assert own["p"] == pytest.approx(0.625)  # two tails of at most 1 of 4 at 1/2: 2 x 5/16
+    assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # (6 - 4) / 7 on common items, not 6/7 - 5/8
+    # Better on items 2, 5 and 7, worse on 8.
+    assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")
+    assert own["p"] == pytest.approx(0.625)  # two-sided: at most 1 head in 4 throws of a coin, 2 x 5/16
     assert own["p_holm"] == own["p"]
     assert own["detectable"] == "none"
 
@@ -93,7 +94,7 @@ def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
-    """Of ten items the debate is right on nine in both runs and on one in the first; its control on two, once run."""
+    """The debate is right on nine items in both runs, on the tenth in the first only. Its control is right on two."""
     gold = {str(n): S for n in range(10)}
     first = {id: debate(S) for id in gold}
     second = first | {"9": debate(R)}
@@ -103,20 +104,20 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
         tmp_path,
         a__1=(first, {**facts, "seed": 1}),
         a__2=(second, {**facts, "seed": 2}),
-        b=(control | {"8": failed()}, {**facts, "control": "new kind", "of": "a"}),
+        b=(control | {"8": failed_document()}, {**facts, "control": "new kind", "of": "a"}),
     )
     [row] = records(differences_table(made)).values()
     assert (row["against"], row["items"], row["missing"], row["better"], row["worse"]) == ("b", 9, 1, 7, 0)
     assert value(row["difference_accuracy"]) == pytest.approx(6.5 / 9)
     assert (row["test"], row["p"]) == ("sign flips, exact", pytest.approx(2 / 2**7))
-    # The t-test's power of nine differences: six of 1, one of 1/2, two of 0.
+    # The power of a t-test on nine differences: six are 1, one is 1/2, two are 0.
     spread = stdev([1.0] * 6 + [0.5] + [0.0] * 2)
     t_test = load_extra("statsmodels.stats.power").TTestPower()
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
 def test_intervals_of_macro_f1_are_those_of_scikit_learn(comparison: Study) -> None:
-    """The debate's item 6 is missing, and its 8 an abstention."""
+    """In the debate's log, item 6 is missing and item 8 is an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
     right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
     draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
@@ -162,7 +163,7 @@ def test_scores_under_every_abstention_policy_by_hand(comparison: Study) -> None
 
 def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path) -> None:
     gold = dict.fromkeys("1234", S)
-    documents = {"1": debate(S), "2": failed("unparsed"), "3": failed("timeout"), "4": debate(None)}
+    documents = {"1": debate(S), "2": failed_document("unparsed"), "3": failed_document("timeout"), "4": debate(None)}
     made = study(tmp_path, a=(documents, {"gold": gold}))
     [system] = made.measured
     outcomes = [(seen.outcome, seen.unmapped, seen.error) for seen in system.observations]
@@ -178,8 +179,8 @@ def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path
 
 
 def test_bounds_of_scores_with_missing_items(tmp_path: Path) -> None:
-    """Of ten items one is right, one wrong, one abstains, one failed and six were not run."""
-    documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed()}
+    """Of ten items, one is right, one is wrong, one abstains, one failed and six were not run."""
+    documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed_document()}
     made = study(tmp_path, a=(documents, {"planned": list("1234567890")}))
     row = records(policies_table(made))["a"]
     assert (row["missing"], row["accuracy_wrong"], row["lowest"], row["highest"]) == (7, 1 / 3, 0.1, 0.8)
@@ -194,8 +195,8 @@ def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_pa
 
 
 def test_costs_by_hand(tmp_path: Path) -> None:
-    dear = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
-    made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
+    expensive = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
+    made = study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OWN))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
     assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item cost something, too
@@ -205,8 +206,8 @@ def test_costs_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> None:
-    """For example if Inspect's time limit ended it: it did make calls."""
-    made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed()}, {}))
+    """For example, Inspect's time limit ended it after some calls."""
+    made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed_document()}, {}))
     rows = records(costs_table(made))
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
     assert rows["b"]["total"] == 0.002
@@ -288,7 +289,7 @@ def test_accuracy_and_stops_by_round(comparison: Study) -> None:
         ("debate", "3", 1, 1.0),
         ("debate", "verdict", 7, None),
     ]
-    # After round 2 the five that had ended keep their answers: all seven are right; the verdict abstained on item 8.
+    # After round 2, five debates had ended and keep their answers: all seven are right. Item 8's verdict abstained.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
     stops = stops_table(comparison)
     assert stops is not None
@@ -303,7 +304,7 @@ def test_consensus_counts_finished_debates_only(tmp_path: Path) -> None:
         "1": debate(S, votes=votes),
         "4": debate(S, votes=votes),
         "2": debate(S, votes=apart),
-        "5": failed() | {"votes": votes},
+        "5": failed_document() | {"votes": votes},
     }
     row = records(consistency_table(study(tmp_path, a=(documents, {}))))["a"]
     assert (row["items"], row["errors"], row["cons"], row["co2"]) == (3, 1, pytest.approx(2 / 3), pytest.approx(1 / 3))
@@ -315,7 +316,7 @@ def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     documents = {
         "1": debate(S, metrics={"citations": counts}),
         "2": debate(S, metrics={"citations": none}),
-        "3": failed(),
+        "3": failed_document(),
     }
     scores = {"1": {"gold_recall": 0.5}, "2": {"gold_recall": float("nan")}, "3": {"gold_recall": 1.0}}
     row = records(evidence_table(study(tmp_path, a=(documents, {"scores": scores}))))["a"]
@@ -325,7 +326,9 @@ def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
 
 def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
     sure = {"1": debate(S, confidence=0.8), "2": debate(R, confidence=0.8), "3": debate(None, confidence=0.9)}
-    made = study(tmp_path, a=(sure | {"4": debate(R), "5": failed() | {"confidence": 0.1}}, {}), b=(CONTROL, {}))
+    made = study(
+        tmp_path, a=(sure | {"4": debate(R), "5": failed_document() | {"confidence": 0.1}}, {}), b=(CONTROL, {})
+    )
     rows = records(calibration_table(made))
     assert (rows["b"]["of"], rows["b"]["items"], rows["b"]["ece"]) == ("none", 0, None)
     row = rows["a"]
@@ -344,10 +347,10 @@ def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
             turn["query"] = query
         return document
 
-    documents = {"1": scored("SR", 0.5, 0.75), "4": scored("RS", 1.0, None), "5": failed()}
+    documents = {"1": scored("SR", 0.5, 0.75), "4": scored("RS", 1.0, None), "5": failed_document()}
     table = thresholds_table(study(tmp_path, a=(documents, {}), b=(CONTROL, {})))
     assert table is not None
-    assert set(table.column("system")) == {"a"}  # the other one has no scores
+    assert set(table.column("system")) == {"a"}  # system b has no scores
     rows: dict[Any, Any] = {(row[1], row[4]): (row[2], row[3], *row[5:]) for row in table.rows}
     assert rows["faithfulness", 0.0] == (3, 1, 3, 1.0, pytest.approx(2 / 3))
     assert rows["faithfulness", 0.5] == rows["faithfulness", 0.0]
@@ -366,13 +369,14 @@ def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
         return ["faithfulness" in one.scores for one in scored_answers(document)]
 
     assert known("labels", {"query": None, "evidence_ids": []}) == [False]
-    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # it was given some
-    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # it looked for some in the first round
+    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
+    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # the debater searched in the first round
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
-    assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]  # nothing taken; failed
+    # The first answer has no statements, the second has no score.
+    assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
     measured = {"query": None, "scores": {"faithfulness": 0.5}}
     assert known("labels", measured) == [True]
-    assert scored_answers(failed() | {"task": None, "turns": []}) == ()  # it was never opened
+    assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # it failed before it read its task
 
 
 def test_strata_have_their_own_rows(tmp_path: Path) -> None:
@@ -411,7 +415,7 @@ def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("measure", "task", "outcome", "gold", "expected"),
     [
-        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script makes signs spaces
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script replaces signs by spaces
         ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
         ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
         ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),
@@ -482,7 +486,9 @@ MAKERS += [
 ]
 
 
-@pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])
+@pytest.mark.parametrize(
+    "documents", [{"1": failed_document()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}]
+)
 def test_runs_without_any_figures_still_have_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in MAKERS if (table := make(made)) is not None]

@@ -13,19 +13,22 @@ from moot.evals._report.scores import seeds_table, systems_table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
-from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, compared_pairs, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
 def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
-    """Three runs on four items: 3/4, 2/4 and 2/3, as one item of the last is missing."""
+    """Three runs on four items: 3/4, 2/4 and 2/3, because one item of the last run is missing."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
     runs: Systems = {
         f"debate__{n}": (
-            {id: failed() if answer is None else debate(answer) for id, answer in zip(gold, given, strict=True)},
+            {
+                id: failed_document() if answer is None else debate(answer)
+                for id, answer in zip(gold, given, strict=True)
+            },
             {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
         )
         for n, given in enumerate(answers)
@@ -42,7 +45,7 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
 
 
 def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> None:
-    """Right in one of two runs, in both, in both and in none."""
+    """The four items are right in one of two runs, in both, in both and in none."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     runs: Systems = {
         f"debate__{n}": (
@@ -77,7 +80,7 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
 
 
 def test_controls_follow_the_debate_whose_budget_they_used(tmp_path: Path) -> None:
-    """Two debates of one name, as their settings were changed between runs, and a control that names neither."""
+    """Two debates have one name, because settings changed between their runs; one control names neither debate."""
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
     made = study(

@@ -94,7 +94,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
 def test_coverage_on_simulated_runs(alpha: float) -> None:
-    """Votes of five agents, whose confidences are six values: means over 200 splits."""
+    """Five agents vote, so a confidence is one of six values. The figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()
     runs = []
@@ -154,22 +154,22 @@ def test_a_debate_without_a_verdict_is_never_acted_on() -> None:
 def test_changed_settings_are_named() -> None:
     kind = load_graph("multi_agent_voting").settings
 
-    def bound(graph: str = "multi_agent_voting", task: str = "fever", web: str = "tavily", **settings: Any) -> Any:
+    def bind(graph: str = "multi_agent_voting", task: str = "fever", web: str = "tavily", **settings: Any) -> Any:
         chosen = kind.model_validate(settings)
         return bound_to(graph, make_task(task), chosen.recorded(), prompt_digests(chosen), {"web": web})
 
-    fitted = bound(model="openai:a")
-    assert list(differences(fitted, bound(model="openai:a", seed=4, timeout=3, calibration="x.json"))) == []
-    assert list(differences(fitted, bound(model="openai:b"))) == ['model (fitted with "openai:a", here "openai:b")']
-    assert list(differences(fitted, bound(task="averitec", model="openai:a"))) == [
+    fitted = bind(model="openai:a")
+    assert list(differences(fitted, bind(model="openai:a", seed=4, timeout=3, calibration="x.json"))) == []
+    assert list(differences(fitted, bind(model="openai:b"))) == ['model (fitted with "openai:a", here "openai:b")']
+    assert list(differences(fitted, bind(task="averitec", model="openai:a"))) == [
         "the task (fitted on fever, here averitec)"
     ]
     edited = kind().answer_prompt.replace("step by step", "in steps")
-    assert list(differences(fitted, bound(model="openai:a", answer_prompt=edited))) == ["the prompt agents/answer"]
-    assert list(differences(fitted, bound(model="openai:a", web="wikipedia"))) == [
+    assert list(differences(fitted, bind(model="openai:a", answer_prompt=edited))) == ["the prompt agents/answer"]
+    assert list(differences(fitted, bind(model="openai:a", web="wikipedia"))) == [
         "the source web (fitted on tavily, here wikipedia)"
     ]
-    assert fitted.digest() != bound().digest()
+    assert fitted.digest() != bind().digest()
 
 
 def test_only_the_presence_of_a_claims_date_matters() -> None:

@@ -86,7 +86,7 @@ def judged_document(*findings: bool | None) -> dict[str, Any]:
         ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
         (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels that differ
         (judged_document(False, None), False),  # the judge gave no usable reply
-        ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # where a judge was asked, votes do not count
+        ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
         ({**judged_document(True), "status": "failed"}, False),
     ],
 )
@@ -142,7 +142,7 @@ def test_correct_revisions_by_hand() -> None:
     assert correct_revisions(document(), "C") == 0
 
 
-def test_an_agent_that_corrects_itself_is_no_correct_revision() -> None:
+def test_a_self_correction_does_not_count_as_a_correct_revision() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "C"), turn(1, "a", "B"), turn(1, "b", "C")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
     assert viewpoint_collisions(debate) == 2
@@ -150,7 +150,7 @@ def test_an_agent_that_corrects_itself_is_no_correct_revision() -> None:
     assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not b's answer
 
 
-def test_an_agent_that_was_right_before_is_no_correct_revision() -> None:
+def test_a_revision_of_a_right_answer_does_not_count_as_correct() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": []}}])
     assert correct_revisions(debate, "B") == 1

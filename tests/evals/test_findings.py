@@ -22,7 +22,7 @@ from moot.evals._stats.significance import Interval, mcnemar
 from moot.graphs import load_graph
 
 from tests.evals.known import S1_ACCURACY, S1_INTERVALS
-from tests.evals.made_logs import call, debate, failed
+from tests.evals.made_logs import call, debate, failed_document
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, S, records, study, value
 
 approx: Any = pytest.approx
@@ -73,7 +73,7 @@ def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared: there is no baseline here"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
-    lost = findings(study(tmp_path / "lost", a=({"1": failed()}, {}), b=(RIGHT, {})))
+    lost = findings(study(tmp_path / "lost", a=({"1": failed_document()}, {}), b=(RIGHT, {})))
     assert lost.headline == "No difference could be tested"
 
 
@@ -100,7 +100,7 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 
 
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
-    documents = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
+    documents = {id: RIGHT[id] if id in "12" else failed_document() for id in GOLD}
     found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
     assert (
         "If they counted as wrong, that would reverse 1 of 1 differences."
@@ -137,7 +137,7 @@ def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
     assert value(rows["a"]["score_1"]) == approx(6 / 7)
     assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of eight it has five right, the sixth item among them
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
-    assert rows["a_own"]["average"] is None  # it was not measured on the second benchmark
+    assert rows["a_own"]["average"] is None  # the control was not measured on the second benchmark
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)
     assert dict(findings(first).not_measured)["The same evidence"].endswith(" or nothing was found: a_own on 8.")
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)

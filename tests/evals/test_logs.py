@@ -27,7 +27,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.prices import cost_of
 
 from tests.conftest import StartStub
-from tests.evals.made_logs import call, debate, failed, write_log
+from tests.evals.made_logs import call, debate, failed_document, write_log
 
 GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
 
@@ -41,7 +41,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     documents = {
         "1": debate("SUPPORTS", ["SUPPORTS", "REFUTES"], warnings=[{"kind": "slow", "where": "x", "detail": "y"}] * 2),
         "2": debate(None, calls=[call(), call(None, None)]),
-        "3": failed(),
+        "3": failed_document(),
         "4": None,
         "5": debate("REFUTES", calls=[call(model="openai:new")]),
     }
@@ -66,7 +66,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     assert (broken.outcome, broken.unmapped, broken.scores) == (None, None, {"accuracy": None})
     assert (broken.error, broken.detail) == ("timeout", "No reply within 120 s.")
     assert (lost.error, lost.detail, lost.document) == ("sample_error", "the connection was lost", None)
-    assert (other.tokens, other.cost) == (1500, None)  # no price is not a price of nothing
+    assert (other.tokens, other.cost) == (1500, None)  # an unknown price is not a price of 0
 
 
 def test_a_sample_that_failed_after_its_debate_is_missing(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) 
     }
 
 
-def test_a_log_whose_facts_were_edited(tmp_path: Path) -> None:
+def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS")}, GOLD, system="s", position=2)
     edit = MetadataEdit(metadata_set={"moot": {"benchmark": "fever", "system": "t", "position": 0}})
     log = edit_eval_log(read_eval_log(str(path)), [edit], ProvenanceData(author="me"))
@@ -145,7 +145,7 @@ def test_a_log_whose_facts_were_edited(tmp_path: Path) -> None:
     assert (run.system, run.position) == ("t", 0)
 
 
-def test_another_seed_or_setting_is_no_retry(tmp_path: Path) -> None:
+def test_a_run_with_another_seed_or_setting_is_not_a_retry(tmp_path: Path) -> None:
     several: dict[str, dict[str, Any]] = {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}
     for name, facts in several.items():
         write_log(tmp_path / ".", name, {"1": debate("SUPPORTS")}, GOLD, system="s", **facts)
@@ -192,7 +192,7 @@ def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str
 
 def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
     evil = "a\x1b[2J\u202eb\x00"
-    document = failed(kind=evil, detail=evil)
+    document = failed_document(kind=evil, detail=evil)
     [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
     [seen] = run.observations
     assert {run.system, seen.error, seen.detail, seen.stratum} == {"a[2Jb"}

@@ -92,7 +92,7 @@ def test_outcomes_of_documents() -> None:
     assert outcome_of(trial) == S
     assert outcome_of(trial, mapped=False) == ABSTAINED
     assert outcome_of({**trial, "status": "failed"}, mapped=False) is None
-    own_label = document(answer="INCONCLUSIVE", raw_verdict="INCONCLUSIVE")  # no trial: an answer like any other
+    own_label = document(answer="INCONCLUSIVE", raw_verdict="INCONCLUSIVE")  # outside a trial, an ordinary answer
     assert outcome_of(own_label, mapped=False) == "INCONCLUSIVE"
 
 
@@ -342,7 +342,7 @@ def test_fever_score_of_a_run() -> None:
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])
-def test_fever_score_of_claims_without_gold_evidence(sets: Any) -> None:
+def test_claims_without_gold_evidence_have_no_fever_score(sets: Any) -> None:
     with pytest.raises(ValueError, match="needs sets of evidence"):
         fever_score([R], [R], [sets], [[]])
 

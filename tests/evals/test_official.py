@@ -204,7 +204,8 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     ]
     await index_passages("official-sentences", numbered, encoder=ENCODER)
     await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
-    reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}  # it may cite two sentences of a page
+    # A verdict may cite two sentences of a page.
+    reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}
 
     run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
     assert scores_by_id(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}

@@ -80,7 +80,7 @@ def test_cohen_kappa_by_hand() -> None:
     assert cohen_kappa(first, second) == pytest.approx(0.32 / 0.62)
     assert cohen_kappa(first, first) == 1.0
     assert cohen_kappa([S, N], [N, S]) == -1.0
-    assert cohen_kappa([S, S], [N, N]) == 0.0  # they never agree, and chance agreement is 0
+    assert cohen_kappa([S, S], [N, N]) == 0.0  # the judges never agree, and chance agreement is 0
 
 
 def test_cohen_kappa_of_cases_in_which_both_judged() -> None:
@@ -147,7 +147,7 @@ def test_judges_are_distinguished_by_name() -> None:
     assert panel_verdicts([]) == ([], [])
 
 
-def test_only_verdicts_of_the_panel_count() -> None:
+def test_verdicts_outside_the_panel_are_ignored() -> None:
     other = {"round": 1, "phase": "primary", "agent": "judge", "step": "judge", "verdict": S}
     assert panel_verdicts([document(other)]) == ([], [[]])
 
@@ -271,7 +271,7 @@ GOOD_POINT = "You make a good point about dosage."
 
 
 def concession_rate(texts: list[str]) -> float | None:
-    """That of one counsel's arguments."""
+    """The concession rate of one counsel with these arguments."""
     return concession_rates([document(*(argument_turn(1, "primary", "plaintiff", text) for text in texts))])[
         "plaintiff"
     ]

@@ -78,7 +78,7 @@ def local_plan(file: Path, folder: Path) -> Plan:
 
 
 def facets(cell: Cell) -> set[tuple[str, Any]]:
-    """What the chosen cells must cover of a cell."""
+    """The properties of a cell that some chosen cell must share."""
     return {("system", cell.system), ("benchmark", cell.task.name), ("model", cell.model), ("seed", cell.seed)}
 
 

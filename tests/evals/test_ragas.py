@@ -24,14 +24,14 @@ CLAIM = "Claim {}: the kilogram rests on the Planck constant."
 JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
 
 
-def judged(*supported: bool) -> list[dict[str, Any]]:
+def verdict_rules(*supported: bool) -> list[dict[str, Any]]:
     """Rules: RAGAS's model finds a statement for each verdict, and gives these verdicts."""
     verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
     found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
     return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
 
 
-def asks(question: str) -> dict[str, Any]:
+def question_rule(question: str) -> dict[str, Any]:
     """A rule: the question that RAGAS's model writes for every answer."""
     return {"model": "ragas", "match": ASK, "fields": {"question": question, "noncommittal": 0}}
 
@@ -71,7 +71,7 @@ def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
+    stub = start_stub([question_rule(CLAIM.format(0)), *verdict_rules(True, False, True, True)])
     out = tmp_path / "figures.json"
     code, printed, stderr = measure(logs, out)
     assert code == 0, stderr
@@ -96,17 +96,17 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
     samples, _ = read_answers(logs)
     judging = "\n".join(p for p in stub.prompts("ragas") if JUDGE in p)
     asked = [p for p in stub.prompts("ragas") if ASK in p]
-    of = next(sample for sample in samples if sample.system == "rag")
-    assert of.contexts
-    assert all(json.dumps(text)[1:-1] in judging for text in of.contexts)
-    assert any(json.dumps(of.response)[1:-1] in prompt for prompt in asked)
-    assert of.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
+    sample = next(sample for sample in samples if sample.system == "rag")
+    assert sample.contexts
+    assert all(json.dumps(text)[1:-1] in judging for text in sample.contexts)
+    assert any(json.dumps(sample.response)[1:-1] in prompt for prompt in asked)
+    assert sample.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
 def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(
     logs: Path, start_stub: StartStub, tmp_path: Path
 ) -> None:
-    start_stub([asks("Why?"), *judged(True, False)])
+    start_stub([question_rule("Why?"), *verdict_rules(True, False)])
     out = tmp_path / "figures.csv"
     code, printed, stderr = measure(logs, out, "--limit", 1, "--json")
     assert code == 0, stderr
@@ -122,7 +122,7 @@ def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(
 
 
 def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([asks("Why?"), *judged(True, False)])
+    start_stub([question_rule("Why?"), *verdict_rules(True, False)])
     document = tmp_path / "kilogram.json"
     words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
     assert moot("verify", CLAIM.format(0), *words).returncode == 0
@@ -156,7 +156,7 @@ def log_of(tmp_path: Path, number: int) -> Path:
 def test_a_metric_that_fails_on_a_sample_is_missing(
     start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], reason: str, calls: int, code: int
 ) -> None:
-    stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
+    stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *verdict_rules(True, False)])
     ended, _, stderr = measure(log_of(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
@@ -170,7 +170,7 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
 
 
 def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([asks("Why?"), *judged()])
+    start_stub([question_rule("Why?"), *verdict_rules()])
     assert measure(log_of(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
     assert row[:2] == (None, "RAGAS found nothing to judge")
@@ -178,7 +178,13 @@ def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartS
 
 def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses everything."""
-    start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
+    start_stub(
+        [
+            question_rule("Why?") | {"times": 6},
+            *[one | {"times": 2} for one in verdict_rules(True, False)],
+            {"status": 401},
+        ]
+    )
     code, printed, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
@@ -197,7 +203,7 @@ def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: P
 
 
 def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub([asks("Why?"), *judged(True)], latency_ms=30)
+    stub = start_stub([question_rule("Why?"), *verdict_rules(True)], latency_ms=30)
     assert measure(log_of(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
     assert len(calls) == 12 * 5

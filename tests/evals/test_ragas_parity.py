@@ -71,7 +71,7 @@ async def scorer() -> Speaker:
     return Speaker("scorer", await open_chat_model("openai:stub-moot"))
 
 
-def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
+def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
     """Rules: both sides find these statements, and give them these verdicts."""
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
@@ -84,8 +84,8 @@ def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[st
     ]
 
 
-def asked(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
-    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, one flag a question."""
+def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
+    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, by question."""
     flags = [int(f) for f in noncommittal] or [0] * len(questions)
     one_by_one = [
         {"model": "stub-ragas", "times": 1, "fields": {"question": q, "noncommittal": f}}
@@ -138,7 +138,7 @@ FAITHFULNESS = {
 
 @pytest.mark.parametrize(("statements", "supported"), FAITHFULNESS.values(), ids=FAITHFULNESS)
 async def test_faithfulness_equals_ragas(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
-    async with reference(start_stub(judged(statements, supported)).url) as llm:
+    async with reference(start_stub(verdict_rules(statements, supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     ours = await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
     assert ours.supported == supported
@@ -167,7 +167,7 @@ async def test_answer_relevance_equals_ragas(
     start_stub: StartStub, claim: str, questions: list[str], noncommittal: list[bool], embedder: str
 ) -> None:
     n = len(questions)
-    async with reference(start_stub(asked(questions, noncommittal)).url) as llm:
+    async with reference(start_stub(question_rules(questions, noncommittal)).url) as llm:
         encoder = await open_encoder(embedder)
         theirs = await ragas_answer_relevance(claim, ANSWER, llm, encoder, n)
         ours = await answer_relevance(claim, ANSWER, await scorer(), encoder, n, claim_form="as_given")
@@ -180,14 +180,14 @@ async def test_answer_relevance_equals_ragas(
 
 
 async def test_difference_no_statements(start_stub: StartStub) -> None:
-    async with reference(start_stub(judged([], [])).url) as llm:
+    async with reference(start_stub(verdict_rules([], [])).url) as llm:
         assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
     assert (await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)).score is None
     assert faithfulness_score([]) is None
 
 
 async def test_difference_no_evidence(start_stub: StartStub) -> None:
-    async with reference(start_stub(judged(["It rains."], [True])).url) as llm:
+    async with reference(start_stub(verdict_rules(["It rains."], [True])).url) as llm:
         with pytest.raises(ValueError, match="retrieved_contexts is missing"):
             await ragas_faithfulness(CLAIM, ANSWER, [], llm)
     assert await node_update(faithfulness_node(), ANSWER, []) == ({"faithfulness": None}, [])
@@ -204,7 +204,7 @@ async def test_difference_no_answer(start_stub: StartStub) -> None:
 
 
 async def test_difference_noncommittal(start_stub: StartStub) -> None:
-    async with reference(start_stub(asked([CLAIM] * 3, [True] * 3)).url) as llm:
+    async with reference(start_stub(question_rules([CLAIM] * 3, [True] * 3)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
         ours = await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
@@ -213,7 +213,7 @@ async def test_difference_noncommittal(start_stub: StartStub) -> None:
 
 async def test_difference_claim_form(start_stub: StartStub) -> None:
     claim = "The Danube flows through Vienna"
-    async with reference(start_stub(asked([f"Is it true that {claim}?"] * 3, [])).url) as llm:
+    async with reference(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(claim, ANSWER, llm, encoder) < 0.9
         ours = await answer_relevance(claim, ANSWER, await scorer(), encoder)
@@ -222,7 +222,7 @@ async def test_difference_claim_form(start_stub: StartStub) -> None:
 
 @pytest.mark.parametrize(("supported", "share"), [([True], 1.0), ([False, True], 0.5), ([], math.nan)])
 async def test_difference_missing_verdicts(start_stub: StartStub, supported: list[bool], share: float) -> None:
-    async with reference(start_stub(judged(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
+    async with reference(start_stub(verdict_rules(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     assert theirs == pytest.approx(share, nan_ok=True)
     with pytest.raises(ReplyError, match="one verdict for each index"):
@@ -233,7 +233,7 @@ async def test_difference_missing_verdicts(start_stub: StartStub, supported: lis
 
 @pytest.mark.parametrize(("questions", "mean"), [([CLAIM, "", CLAIM], 1.0), (["", "", ""], 0.0)])
 async def test_difference_blank_questions(start_stub: StartStub, questions: list[str], mean: float) -> None:
-    async with reference(start_stub(asked(questions)).url) as llm:
+    async with reference(start_stub(question_rules(questions)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)
         with pytest.raises(ReplyError, match="is empty"):

@@ -34,7 +34,7 @@ from moot.evals._stats.significance import Interval
 from PIL import Image
 
 from tests.commands import moot
-from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S
 
 EVIL = "=$x^{$|1<script src='http://x.example/a.js'></script>`!"
@@ -68,7 +68,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tried = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
     trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in tried}
     write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
-    broken = {"1": failed(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
+    broken = {"1": failed_document(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
     strata = dict.fromkeys(GOLD, EVIL) | {"1": "plain"}
     write_log(folder, "d", broken, GOLD, strata=strata, system=EVIL, settings={EVIL: EVIL}, **facts)
     (folder / "broken.eval").write_bytes(b"no log")
@@ -126,7 +126,7 @@ def test_the_json_document_has_the_reports_figures(report: Report) -> None:
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
     assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)
-    assert "concessions_defense" not in row  # it never argued
+    assert "concessions_defense" not in row  # the defense never argued
 
 
 def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:

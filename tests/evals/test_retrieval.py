@@ -101,7 +101,7 @@ def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None
 
 def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
     assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
-    # One row varies and one does not: half of the first row's interval, moved.
+    # Only one of the two rows varies, so the interval of their mean is half as wide.
     one = mean_interval([0, 1] * 50)
     both = mean_interval([0, 1] * 50, [1.0])
     assert both == pytest.approx((0.75, 0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)

@@ -88,7 +88,8 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
         measures = {score.name: score.scored_samples for score in log.results.scores}
         ours = [name for name in BENCHMARKS[moot_metadata(log)["benchmark"]].metrics if name in measures]
         assert ours
-        assert all(measures[name] == 1 for name in ours if name != "feverous_score")  # this copy names no sentences
+        # The visible copy of FEVEROUS names no sentences.
+        assert all(measures[name] == 1 for name in ours if name != "feverous_score")
 
 
 async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
 def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """At most one sample below the ceiling, and never above it; the report's data have the resulting ratios."""
+    """They end at most one sample below the ceiling and never above it; the report's data have the resulting ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -159,11 +160,11 @@ def test_controls_spend_as_much_as_the_debate(
     debates, controls, prices = documents(found["tool_mad"]), documents(found[name]), read_prices()
     assert set(controls) == set(debates)
     for id, control in controls.items():
-        own, its = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
-        spent, most = getattr(own, equal), getattr(its, equal)
-        dearest = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
-        assert most - 3 * dearest < spent <= most
-        assert control["depth"] < own.calls or own.calls < 4
+        control_cost, debate_cost = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
+        spent, most = getattr(control_cost, equal), getattr(debate_cost, equal)
+        most_expensive = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
+        assert most - 3 * most_expensive < spent <= most
+        assert control["depth"] < control_cost.calls or control_cost.calls < 4
     runs, _ = read_runs([tmp_path / "logs"], lambda calls: cost_of(calls, prices))
     (study,) = studies_of(runs)
     row = records(costs_table(study))[name]
@@ -277,11 +278,11 @@ def test_a_samples_events_are_committed_together_and_none_is_lost(
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
     commit, committed = SampleBufferDatabase.log_events, Counter[str]()
 
-    def counted(buffer: SampleBufferDatabase, events: list[Any]) -> None:
+    def record_and_log(buffer: SampleBufferDatabase, events: list[Any]) -> None:
         committed.update({str(event.id) for event in events})
         commit(buffer, events)
 
-    monkeypatch.setattr(SampleBufferDatabase, "log_events", counted)
+    monkeypatch.setattr(SampleBufferDatabase, "log_events", record_and_log)
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 3)
     log = run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})["standard_prompting"]
     samples = log.samples or []

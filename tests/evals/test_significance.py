@@ -113,7 +113,7 @@ def test_a_paired_bootstrap_draws_items() -> None:
     found = bootstrap_difference(first, second)
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
-    same = bootstrap_difference(first, first)  # item by item, it is the same
+    same = bootstrap_difference(first, first)  # a system does not differ from itself on any item
     assert same == Interval(0.0, None, None, 5, missing=1, reason="no spread")
 
 
@@ -202,18 +202,18 @@ def test_the_sign_flip_test_of_single_runs_equals_mcnemars(first: int, second: i
 
 
 def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
-    # Sums of 1, 1/2 and -1/2 with any signs: 2, 1, 1, 0, 0, -1, -1, -2. Ours is 1, as far out as three of eight.
+    # Differences 1, 1/2, -1/2 with flipped signs add up to 2, 1, 1, 0, 0, -1, -1, -2: six of eight are as far out as 1.
     found = sign_flips([1.0, 1.0, 0.0, 0.5, None], [0.0, 0.5, 0.5, 0.5, 1.0])
     assert found == PairedTest(2, 1, approx(2 * 3 / 8), 4, 1, "sign flips, exact", 4)
-    many = sign_flips(*pairs(100, 46, 26, 50))  # more ways than are drawn: 2 ** 72
+    many = sign_flips(*pairs(100, 46, 26, 50))  # of 2 ** 72 sign patterns
     assert many.name == "sign flips, 9,999 drawn"
     assert many.p == approx(mcnemar(*pairs(100, 46, 26, 50)).p, abs=0.01)
     assert many == sign_flips(*pairs(100, 46, 26, 50))
 
 
-@pytest.mark.parametrize("count", [3, 20])  # all ways are taken, and so many are drawn
+@pytest.mark.parametrize("count", [3, 20])  # all sign patterns; a sample of them
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
-    """Sums of thirds that cancel out: each way to flip them is as far from 0, or further."""
+    """The thirds add up to 0, so every sum of flipped ones is at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
     assert sign_flips(thirds * count, [0.0] * 3 * count).p == 1
 
@@ -296,7 +296,7 @@ def test_minimum_detectable_effect_by_hand(n: int, discordant: float | None) -> 
     assert power(0.6 + effect, 0.6, n, discordant) == approx(0.8, abs=1e-6)
     more = minimum_detectable_effect(0.6, 4 * n, discordant)
     assert more is not None
-    assert effect / 2.3 < more < effect / 1.7  # four times the items show half of it
+    assert effect / 2.3 < more < effect / 1.7  # with four times the items, half of the difference is detected
 
 
 def test_effects_beyond_the_power_of_any_test_are_unknown() -> None:

@@ -124,7 +124,7 @@ def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: P
     lost, _ = samples_of(log)
     assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
     assert document_of(lost)["error"]["kind"] == "unparsed"
-    assert len(stub.calls()) == 3  # the second request
+    assert len(stub.calls()) == 3  # the unusable reply is requested a second time
     assert (figure(log, "accuracy"), figure(log, "accuracy", "abstained")) == (0.5, 0.5)
     assert lost.scores is not None
     assert "gave a usable answer" in str(lost.scores["accuracy"].explanation)
@@ -210,7 +210,7 @@ def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
     assert gold_and_found(None, [piece]) is None
 
 
-def test_every_scorer_of_a_benchmark_is_known() -> None:
+def test_every_measure_of_a_benchmark_has_a_scorer() -> None:
     measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
     of_many = {"macro_f1", "balanced_accuracy"}
     assert all(hasattr(scorers, name) for name in measures - of_many)

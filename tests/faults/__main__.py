@@ -17,7 +17,7 @@ from tests.faults.record import Fault, Result
 
 PAGE = ROOT / "docs/howto/faults.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
-HEAD = "| class | what was done | times | what has to come of it | lost | as expected |"
+HEAD = "| class | fault | times | expected result | lost | as expected |"
 PARTS = (endpoint, slow, machine, ceilings, servers, evaluations, tested)
 FAULTS = tuple(fault for part in PARTS for fault in part.FAULTS)
 
@@ -26,7 +26,7 @@ def run_fault(fault: Fault, folder: Path, *, quick: bool) -> Result:
     """Cause a fault; return its result. If it cannot be caused, its result is an error, too."""
     started = time.monotonic()
     try:
-        result = fault.arrange(folder, quick)
+        result = fault.cause(folder, quick)
     except Exception as error:  # noqa: BLE001
         result = Result(0, "?", f"{type(error).__name__}: {error}")
     print(f"{fault.name}: {result.wrong or 'as expected'} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
@@ -36,7 +36,7 @@ def run_fault(fault: Fault, folder: Path, *, quick: bool) -> Result:
 def row(fault: Fault, result: Result) -> str:
     """A line of the page's table, in Markdown."""
     verdict = "**no**" if result.wrong else "yes"
-    return f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {verdict} |"
+    return f"| {fault.name} | {fault.description} | {result.times} | {fault.expected} | {result.lost} | {verdict} |"
 
 
 def table(results: dict[Fault, Result], before: str = "") -> str:

@@ -71,17 +71,17 @@ def usage_at(here: Place) -> dict[str, int]:
     return {"max_calls": len(chats), "budget": sum(size // BYTES_PER_TOKEN + 1 for size in sizes)}
 
 
-def excess(kills: Kills, here: Place) -> str:
+def excess_error(kills: Kills, here: Place) -> str:
     """The error if more was sent than the ceiling allows; else empty."""
     sent = usage_at(here)[kills.ceiling]
     return f"{sent} of {kills.ceiling} {kills.most}: {kills}" if sent > MOST_SENT[kills.ceiling] * kills.most else ""
 
 
-def faults_of_debate(system: str, kills: Kills, folder: Path) -> str:
+def debate_error(system: str, kills: Kills, folder: Path) -> str:
     """Kill a debate under a ceiling; return the first error."""
     with place(folder, latency_ms=LATENCY_MS) as here:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
-        if too_much := excess(kills, here):
+        if too_much := excess_error(kills, here):
             return too_much
         if ended.code == 3 and LOST in ended.errors:  # the deciding call was sent, and its reply was lost
             ended = here.verify(system, **{kills.ceiling: NO_LIMIT})
@@ -94,49 +94,49 @@ def faults_of_debate(system: str, kills: Kills, folder: Path) -> str:
         )
 
 
-def faults_of_evaluation(kills: Kills, folder: Path) -> str:
+def evaluation_error(kills: Kills, folder: Path) -> str:
     """Kill an evaluation under a ceiling; return the first error."""
     with place(folder, latency_ms=LATENCY_MS) as here:
         data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
         words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
         words += ["--logs", str(here.folder / "logs"), "--at-once", "4", "--max-calls", str(kills.most)]
         ended = end_after_kills(kills, words, here)
-        return excess(kills, here) or first_failed(
+        return excess_error(kills, here) or first_failed(
             ("Traceback" not in ended.errors, ended.errors),
             (ended.code == 3, f"exit code {ended.code}, though samples are missing, {kills}: {ended.errors}"),
         )
 
 
-def killed(folder: Path, quick: bool) -> Result:
+def kill_debates(folder: Path, quick: bool) -> Result:
     """Kill debates under ceilings."""
     times, draw, wrong = 4 if quick else 24, random.Random(23), ""
     for number in range(times):
         system = ("tool_mad", "proclaim", "madke")[number % 3]
         kills = draw_kills(draw, (*MOST_SENT,)[number % 2])
-        wrong = wrong or faults_of_debate(system, kills, folder / str(number))
-    return Result(times, "what the ceilings left out", wrong)
+        wrong = wrong or debate_error(system, kills, folder / str(number))
+    return Result(times, "the calls that the ceilings did not allow", wrong)
 
 
-def evaluations(folder: Path, quick: bool) -> Result:
+def kill_evaluations(folder: Path, quick: bool) -> Result:
     """Kill evaluations under ceilings."""
     times, draw, wrong = 1 if quick else 4, random.Random(24), ""
     for number in range(times):
-        wrong = wrong or faults_of_evaluation(draw_kills(draw, "max_calls"), folder / str(number))
-    return Result(times, "the samples that the ceilings left out", wrong)
+        wrong = wrong or evaluation_error(draw_kills(draw, "max_calls"), folder / str(number))
+    return Result(times, "the samples that the ceilings did not allow", wrong)
 
 
 FAULTS = [
     Fault(
         "kills under ceilings",
-        "debates with `max_calls` or `budget` are killed up to three times, and the same command is given again",
-        "all that is sent is within the ceiling (tokens: 5% more); each ends with a verdict, with a sentence before "
-        "the first call, or, if the deciding call was lost, with the ceiling under which the same command decides",
-        killed,
+        "debates with `max_calls` or `budget` are killed up to three times, and the same command is run again",
+        "the calls stay within the ceiling (tokens: at most 5% more); each debate ends with a verdict, or with an "
+        "error before the first call; if the deciding call was lost, the same command decides under a higher ceiling",
+        kill_debates,
     ),
     Fault(
         "kills of moot eval run under ceilings",
-        "evaluations with `--max-calls` are killed up to three times, and the same command is given again",
-        "all that is sent is within the ceiling; the samples that are missing are said",
-        evaluations,
+        "evaluations with `--max-calls` are killed up to three times, and the same command is run again",
+        "the calls stay within the ceiling; the exit code says that samples are missing",
+        kill_evaluations,
     ),
 ]

@@ -61,7 +61,7 @@ def stored_in(home: Path, claim: str = "") -> list[Entry]:
 
 @dataclass
 class Place:
-    """The environment of debates: an endpoint, a folder for files, and further variables."""
+    """The environment of debates: an endpoint, a folder for files, and additional environment variables."""
 
     stub: StubEndpoint
     folder: Path
@@ -136,8 +136,8 @@ class Ended:
     @property
     def verdict(self) -> Any:
         """The verdict of a debate."""
-        of = self.document or {}
-        return of.get("status"), of.get("answer"), of.get("raw_verdict")
+        document = self.document or {}
+        return document.get("status"), document.get("answer"), document.get("raw_verdict")
 
     @property
     def fault(self) -> str | None:

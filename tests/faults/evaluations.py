@@ -17,7 +17,7 @@ AT_ONCE = 4
 SAMPLES = 24
 
 
-def killed(folder: Path, quick: bool) -> Result:
+def kill_evaluations(folder: Path, quick: bool) -> Result:
     """Kill, terminate or interrupt an evaluation, then run the same command again."""
     times, draw, repaid, wrong = 3 if quick else 9, random.Random(21), 0, ""
     for number in range(times):
@@ -47,8 +47,8 @@ def killed(folder: Path, quick: bool) -> Result:
 FAULTS = [
     Fault(
         "kill -9, SIGTERM and Ctrl-C of moot eval run",
-        "an evaluation of 24 samples, 4 at once, is stopped at a random moment, and the same command is given again",
-        "it ends with all samples; those under way alone are run again",
-        killed,
+        "an evaluation of 24 samples, 4 at once, is stopped at a random moment, and the same command is run again",
+        "it ends with all samples; only those that were running are run again",
+        kill_evaluations,
     ),
 ]

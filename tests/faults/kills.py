@@ -22,19 +22,19 @@ from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
 
 Start = Callable[[str, Place], "subprocess.Popen[str]"]
-"""A function that starts a system's debate in a place."""
+"""A function that starts a debate of a system in a `Place`."""
 LATENCY_MS = 60
 """The duration of a call: long enough that some are in flight when a debate is killed."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a debate is killed: after a share of the requests, or after a share of the time."""
+    """When a debate is killed: after a share of its requests (the unit "calls") or of its time (the unit "time")."""
 
     system: str
     signal: signal.Signals
     share: float
-    by: str
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A debate without a kill: its verdict, the number of requests, what it sent, and its seconds."""
+    """A debate without a kill: its verdict, the numbers of requests, calls and texts, and the duration."""
 
     verdict: Any
     requests: int
@@ -85,8 +85,8 @@ def moments(number: int, seed: int) -> Iterator[Moment]:
     draw = random.Random(seed)
     for index in range(number):
         system = [*SYSTEMS][index % len(SYSTEMS)]
-        number_of = (signal.SIGKILL, signal.SIGTERM)[index // len(SYSTEMS) % 2]
-        yield Moment(system, number_of, draw.random(), draw.choice(("calls", "time")))
+        sent_signal = (signal.SIGKILL, signal.SIGTERM)[index // len(SYSTEMS) % 2]
+        yield Moment(system, sent_signal, draw.random(), draw.choice(("calls", "time")))
 
 
 @cache
@@ -101,24 +101,24 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
         return Undisturbed(ended.verdict, here.served(), sent_by(here.stub.calls()), seconds)
 
 
-def by_command(system: str, here: Place) -> subprocess.Popen[str]:
+def start_by_command(system: str, here: Place) -> subprocess.Popen[str]:
     """Start a debate as ``moot verify``."""
     return here.start(*words_of(system), "--out", str(here.out))
 
 
-def by_resume(system: str, here: Place) -> subprocess.Popen[str]:
+def start_by_resume(system: str, here: Place) -> subprocess.Popen[str]:
     """Resume a debate with ``moot verify --resume``, which names neither system nor settings."""
     return here.start("verify", CLAIM, "--resume", "--out", str(here.out))
 
 
-def in_python(system: str, here: Place) -> subprocess.Popen[str]:
+def start_in_python(system: str, here: Place) -> subprocess.Popen[str]:
     """Start the same debate in a Python process that records it."""
     chosen = {"model": "openai:stub", **settings_of(system)}
     given = {"graph": system, "settings": chosen, "claims": [CLAIM], "mode": "record", "out": str(here.out)}
     return here.start(json.dumps(given), program=IN_PYTHON)
 
 
-def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start | None = None) -> Killed:
+def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: Start | None = None) -> Killed:
     """Kill a debate and resume it.
 
     Args:
@@ -128,7 +128,7 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
         again: resumes it; by default `start` does.
     """
     reference = undisturbed(moment.system, folder)
-    name = f"{moment.system}-{moment.signal.name}-{moment.by}-{moment.share:.6f}"
+    name = f"{moment.system}-{moment.signal.name}-{moment.unit}-{moment.share:.6f}"
     with place(folder / name, latency_ms=LATENCY_MS) as here:
         process = start(moment.system, here)
         wait_for(moment, reference, here, process)
@@ -136,11 +136,9 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
         process.send_signal(moment.signal)
         ended = here.end(process)
         sent, stored = calls_of(here.stub), here.stored()
-        wrong = first_end(ended, moment) or used_and_lost(sent, stored)
+        wrong = exit_error(ended, moment) or unstored_reply_error(sent, stored)
         lost = Sent(0, 0)
-        if (
-            ended.code and (ended.document or {}).get("status") != "done"
-        ):  # else its document was written before the kill
+        if ended.code and (ended.document or {}).get("status") != "done":  # no document before the kill
             lost = sent_by(sent) - stored_by(stored)
             ended = here.end((again or start)(moment.system, here))
         repaid = sent_by(calls_of(here.stub)) - reference.sent
@@ -169,7 +167,7 @@ def stored_by(stored: Sequence[Entry]) -> Sent:
     return Sent(kinds["chat"], kinds["embedding"])
 
 
-def used_and_lost(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
+def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
     """The error if a reply that a later prompt quotes is missing in the ledger; else empty."""
     stored_replies = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
@@ -182,8 +180,8 @@ def wait_for(moment: Moment, reference: Undisturbed, here: Place, process: Any) 
     """Wait for the moment, or for the end of the debate."""
     started = time.monotonic()
     while process.poll() is None:
-        by_calls = moment.by == "calls" and here.served() >= moment.share * reference.requests
-        if by_calls or (moment.by == "time" and time.monotonic() - started >= moment.share * reference.seconds):
+        enough_calls = moment.unit == "calls" and here.served() >= moment.share * reference.requests
+        if enough_calls or (moment.unit == "time" and time.monotonic() - started >= moment.share * reference.seconds):
             return
         time.sleep(0.005)
 
@@ -194,8 +192,8 @@ def in_flight(stub: StubEndpoint) -> int:
         return int(json.load(reply)["in_flight"])
 
 
-def first_end(ended: Ended, moment: Moment) -> str:
-    """The error if a process did not end by its signal, nor normally before it; else empty."""
+def exit_error(ended: Ended, moment: Moment) -> str:
+    """The error if a process ended neither by its signal nor normally before it; else empty."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

@@ -13,7 +13,7 @@ class Result:
 
     Args:
         times: how often the fault was caused.
-        lost: the loss in words.
+        lost: the loss, in words.
         wrong: the first deviation from the expected result; empty if there is none.
     """
 
@@ -27,16 +27,16 @@ class Fault:
     """A class of faults.
 
     Args:
-        name: the class.
-        done: the fault in words.
-        expected: the expected result in words.
-        arrange: causes the fault in a new folder; the flag asks for fewer repetitions.
+        name: the name of the class.
+        description: the fault, in words.
+        expected: the expected result, in words.
+        cause: causes the fault in a new folder; the flag asks for fewer repetitions.
     """
 
     name: str
-    done: str
+    description: str
     expected: str
-    arrange: Callable[[Path, bool], Result]
+    cause: Callable[[Path, bool], Result]
 
 
 def first_failed(*checks: tuple[bool, str]) -> str:

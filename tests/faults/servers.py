@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import ROOT, SHELF, stored_in
-from tests.faults.kills import LATENCY_MS, calls_of, sent_by, stored_by, used_and_lost
+from tests.faults.kills import LATENCY_MS, calls_of, sent_by, stored_by, unstored_reply_error
 from tests.faults.record import Fault, Result, first_failed
 from tests.serving import Server, plant, running
 
@@ -50,12 +50,12 @@ def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
     return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
 
 
-def unwatched(server: Server, thread: str, claim: str) -> None:
+def start_unwatched(server: Server, thread: str, claim: str) -> None:
     """Start a debate like a program that fetches the result later."""
     server.json(f"/threads/{thread}/runs", debate(claim))
 
 
-def watched(server: Server, thread: str, claim: str) -> None:
+def start_watched(server: Server, thread: str, claim: str) -> None:
     """Start a debate like the page, and read its stream."""
 
     def read() -> None:
@@ -65,10 +65,10 @@ def watched(server: Server, thread: str, claim: str) -> None:
     threading.Thread(target=read, daemon=True).start()
 
 
-def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
+def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
     """Kill the server at random moments of debates; each new server continues the last one's debate."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
         repaid, unanswered, wrong, left, answer = 0, 0, "", "", None
         before, undisturbed, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
@@ -92,17 +92,17 @@ def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Re
                         break
                     before, left = len(stub.calls()), server.json("/threads", {})["thread_id"]
                     claim = f"Claim number {number}."
-                    ask(server, left, claim)
+                    start(server, left, claim)
                     wait_for(stub, before + draw.randrange(1, undisturbed))
                     server.process.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
                     server.process.wait(60)
                     sent, stored = calls_of(stub)[before:], stored_in(home, claim)
-                    wrong = wrong or used_and_lost(sent, stored)
+                    wrong = wrong or unstored_reply_error(sent, stored)
                     lost = sent_by(sent).chats - stored_by(stored).chats
                     unanswered += lost
         return Result(times, f"{repaid} calls paid again; {unanswered} had no usable answer", wrong)
 
-    return arrange
+    return cause
 
 
 def wait_for(stub: StubEndpoint, calls: int) -> None:
@@ -124,8 +124,8 @@ def resumed_document(server: Server, thread: str) -> dict[str, Any]:
     return document
 
 
-def refused(folder: Path, quick: bool) -> Result:
-    """Requests that would make the server call other hosts, or come from other websites."""
+def send_foreign_requests(folder: Path, quick: bool) -> Result:
+    """Send requests that would make the server call other hosts, or that come from other websites."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),
@@ -154,15 +154,15 @@ def refused(folder: Path, quick: bool) -> Result:
         called = len(stub.calls())
         own = server.json("/runs/wait", debate())["status"]
     wrong = first_failed(
-        (own == "done", "its own request is not answered either"),
+        (own == "done", "an ordinary request is not answered either"),
         (not answered, f"answered: {'; '.join(answered)}"),
         (called == 0, f"{called} calls were made"),
     )
     return Result(len(asked), wrong=wrong)
 
 
-def marked_up(folder: Path, quick: bool) -> Result:
-    """A claim, a given text and replies with markup."""
+def send_markup(folder: Path, quick: bool) -> Result:
+    """Run a debate with markup in its claim, in a given text and in replies."""
     fields = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", [{"fields": fields}]) as stub, serving(folder / "server", stub) as server:
@@ -187,8 +187,8 @@ def marked_up(folder: Path, quick: bool) -> Result:
     return Result(3, wrong=wrong)
 
 
-def pickled(folder: Path, quick: bool) -> Result:
-    """Put pickles where the server might look for its own files."""
+def plant_pickles(folder: Path, quick: bool) -> Result:
+    """Put pickles in the folders in which the server looks for its own files."""
     folder.mkdir(parents=True)
     home = folder / "server" / "home"
     home.mkdir(parents=True)
@@ -203,22 +203,32 @@ def pickled(folder: Path, quick: bool) -> Result:
 FAULTS = [
     Fault(
         "kill -9 and SIGTERM of the API server",
-        "`moot serve` is killed at random moments of debates that nobody watches; the next one is told to go on",
-        "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
-        killed(unwatched),
+        "`moot serve` is killed at random moments of debates that nobody watches; the next server resumes them",
+        "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
+        kill_server(start_unwatched),
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same with debates that are watched as the page does, and gone on with as by its button",
-        "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
-        killed(watched),
+        "the same, but the debates are watched over the page's routes and resumed over its button's route",
+        "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
+        kill_server(start_watched),
     ),
     Fault(
         "SSRF",
-        "other hosts and websites ask the server; requests name addresses, models and sources of their own",
-        "refused, and nobody is called",
-        refused,
+        "requests with foreign hosts or from other websites; requests that name their own addresses, models or sources",
+        "refused without any call",
+        send_foreign_requests,
     ),
-    Fault("HTML", "the claim, a given text and all replies hold tags and scripts", "shown as text", marked_up),
-    Fault("unsafe deserialisation", "pickles lie where the server starts", "they are not read", pickled),
+    Fault(
+        "HTML",
+        "the claim, a given text and all replies contain tags and scripts",
+        "they are shown as text",
+        send_markup,
+    ),
+    Fault(
+        "unsafe deserialisation",
+        "pickles are in the folders in which the server looks for its files",
+        "they are not unpickled",
+        plant_pickles,
+    ),
 ]

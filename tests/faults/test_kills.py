@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from moot.nodes._models.speaker import repeat_request
 
-from tests.faults.ceilings import Kills, faults_of_debate
+from tests.faults.ceilings import Kills, debate_error
 from tests.faults.debates import SYSTEMS, place, words_of
-from tests.faults.kills import Moment, by_resume, kill, moments, sent_by, stored_by
+from tests.faults.kills import Moment, kill, moments, sent_by, start_by_resume, stored_by
 
 AGAIN = repeat_request("").splitlines()[0]
 """The first line of the request for a usable reply."""
@@ -28,7 +28,7 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
 
 
 def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> None:
-    killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=by_resume)
+    killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=start_by_resume)
     assert killed.wrong == ""
     assert killed.before > len(SYSTEMS["gated"]["agents"])  # the calls before the gate were finished
 
@@ -68,4 +68,4 @@ def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
 
 def test_a_budget_holds_over_kills(tmp_path: Path) -> None:
     kills = Kills("budget", 4000, after=[3], signals=[signal.SIGKILL])
-    assert faults_of_debate("madke", kills, tmp_path / "here") == ""
+    assert debate_error("madke", kills, tmp_path / "here") == ""

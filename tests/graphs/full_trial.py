@@ -173,8 +173,8 @@ def full_trial() -> list[Rule]:
 
 def trace(document: Mapping[str, Any]) -> list[str]:
     """The turns in order, as ``primary 1 plaintiff/plaintiff argue`` (phase, round, agent/side, step)."""
-    of = ((t["phase"], t["round"], t["agent"], t["side"] or "-", t["step"]) for t in document["turns"])
-    return [f"{phase} {number} {agent}/{side} {step}" for phase, number, agent, side, step in of]
+    labels = ((t["phase"], t["round"], t["agent"], t["side"] or "-", t["step"]) for t in document["turns"])
+    return [f"{phase} {number} {agent}/{side} {step}" for phase, number, agent, side, step in labels]
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:

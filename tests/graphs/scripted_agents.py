@@ -108,7 +108,7 @@ def marks(prompt: str) -> str:
     return " ".join(sorted(MARK.findall(prompt)))
 
 
-def seen(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
+def marks_by_prompt(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
     """The `marks` of each prompt of a role that contains these words."""
     return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
 
@@ -119,11 +119,11 @@ def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*result, len(document["calls"]), document["depth"])
 
 
-def voted(document: Mapping[str, Any]) -> dict[str, str | None]:
+def final_votes(document: Mapping[str, Any]) -> dict[str, str | None]:
     """Each agent's final vote."""
     return {vote["agent"]: vote["answer"] for vote in document["votes"]}
 
 
-def warned(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
+def warning_kinds(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
     """The kinds of warnings, in order."""
     return [warning["kind"] for warning in document["warnings"] if warning["kind"] not in but]

@@ -22,7 +22,7 @@ from moot.graphs.proclaim import ProclaimSettings, graph
 from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StubEndpoint
-from tests.graphs.scripted_agents import CLAIM, Rule, rule, warned
+from tests.graphs.scripted_agents import CLAIM, Rule, rule, warning_kinds
 
 SEED = ["A", "B", "C", "D", "E"]
 """The exhibits that a search for the claim itself finds."""
@@ -124,13 +124,13 @@ def latest_first(rules: Sequence[Rule]) -> list[Rule]:
 def argues(
     side: str, *arguments: str, phase: str = "primary", citations: Sequence[Mapping[str, str]] = ()
 ) -> list[Rule]:
-    """Rules: a side's arguments, one text a round."""
+    """Rules: a side's arguments, one text per round."""
     cited = list(citations)
     return [counsel(side, "argue", phase, 1, fields={"argument": a, "citations": cited}) for a in arguments]
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: a side's scores of itself, one entry a round: logic, novelty and rebuttal, or one number for all three."""
+    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or a number for all three."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -138,7 +138,7 @@ def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary"
 
 
 def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
-    """Rules: a side's queries, one a round; the gap contains the query, and the court adds the word ``exactly``."""
+    """Rules: a side's queries, one per round; the gap contains the query, and the court adds the word ``exactly``."""
     rules = []
     for query in queries:
         gap = f"Gap: {query}."
@@ -149,14 +149,14 @@ def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
 
 
 def criticises(*resolved: bool, phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: whether the critic finds the debate resolved, one entry a round."""
+    """Rules: whether the critic finds the debate resolved, one entry per round."""
     return latest_first(
         [rule("critic", in_round(r, phase), fields={"debate_resolved": d, **more}) for r, d in enumerate(resolved, 1)]
     )
 
 
 def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
-    """Rules: whether the court closes the debate, one entry a round."""
+    """Rules: whether the court closes the debate, one entry per round."""
     return latest_first(
         [
             rule("court", f"{in_round(r, phase)}.*{STEPS['close']}", fields={"close": c, "reason": "As was heard."})
@@ -202,7 +202,7 @@ def analyses(overall: float) -> Rule:
 
 
 def default_rules() -> list[Rule]:
-    """The rules after a test's own: a trial in which only the maximum of rounds ends a debate.
+    """Rules that follow a test's own: a trial in which only the maximum of rounds ends a debate.
 
     The premise finds ``F``, the supporting query ``G``, the challenging query ``H``; all exhibits are admitted with the
     weight 0.72. No search in court finds anything, no side requests an expert, reflections alternate, neither critic
@@ -238,12 +238,14 @@ async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **se
 
     Relevance to the request is not required, because gaps share no words with exhibits.
     """
-    document: dict[str, Any] = await graph.ainvoke({"claim": claim, **(given or {})}, context=scripted(**settings))
+    document: dict[str, Any] = await graph.ainvoke(
+        {"claim": claim, **(given or {})}, context=trial_settings(**settings)
+    )
     return document
 
 
-def scripted(**settings: Any) -> ProclaimSettings:
-    """The settings of `trial`, updated with these."""
+def trial_settings(**settings: Any) -> ProclaimSettings:
+    """The default settings of a scripted trial, updated with these."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
     models = {role: f"openai:stub-{role}" for role in roles} | settings.pop("models", {})
@@ -254,8 +256,8 @@ def scripted(**settings: Any) -> ProclaimSettings:
 
 def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dict[tuple[str, int], dict[str, Any]]:
     """The turns of a step in a phase, by side (or agent, if it has no side) and round."""
-    of = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
-    return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in of}
+    found = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
+    return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in found}
 
 
 def debate_entry(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:
@@ -270,7 +272,7 @@ def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
     """The kinds of warnings, in order, without those about empty searches, which the script always causes."""
-    return warned(document, but=("empty_retrieval",))
+    return warning_kinds(document, but=("empty_retrieval",))
 
 
 def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
@@ -352,7 +354,7 @@ def exhibits_in(prompt: str) -> list[str]:
 
 
 def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """Rules: each side's scores of itself, one entry a round."""
+    """Rules: each side's scores of itself, one entry per round."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

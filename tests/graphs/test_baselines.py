@@ -58,7 +58,7 @@ def reasons_text(number: int, round: int) -> str:
 
 
 def talks(number: int, answer: str) -> list[Rule]:
-    """A debater's answers of three rounds; the reasons name the debater and the round."""
+    """Rules: a debater's answers of three rounds; the reasons name the debater and the round."""
     rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
@@ -172,7 +172,7 @@ async def test_an_unusable_reply_gives_no_answer(start_stub: StartStub) -> None:
         assert outcome(document)[:3] == ("failed", None, None)
         wrong = "unparsed" if kind == "unknown" else kind
         assert [t["outcome"] for t in document["turns"]] == [wrong]
-        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the second request
+        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the reply is requested a second time
         assert document["error"]["detail"]
 
 
@@ -197,7 +197,7 @@ async def test_without_evidence_there_are_no_citations(start_stub: StartStub, gr
 # --- self-consistency -------------------------------------------------------------------------------------------------
 
 
-def sampled(document: dict[str, Any]) -> list[str | None]:
+def sample_answers(document: dict[str, Any]) -> list[str | None]:
     """The samples' answers in the order of their numbers."""
     turns = sorted((t for t in document["turns"] if t["step"] == "respond"), key=lambda t: t["number"])
     assert [t["number"] for t in turns] == list(range(1, len(turns) + 1))
@@ -208,7 +208,7 @@ async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: S
     stub = start_stub([says("SUPPORTS", 2), says("REFUTES", 3)], latency_ms=400)
     document = await run("self_consistency")
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
-    assert Counter(sampled(document)) == {"SUPPORTS": 2, "REFUTES": 3}
+    assert Counter(sample_answers(document)) == {"SUPPORTS": 2, "REFUTES": 3}
     assert (document["usage"]["calls"], document["depth"]) == (5, 1)
     assert max(call["in_flight"] for call in stub.calls()) == 5
     assert len(set(stub.prompts())) == 1
@@ -220,7 +220,7 @@ async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: S
 async def test_a_tie_goes_to_the_answer_that_came_first(start_stub: StartStub) -> None:
     start_stub([says("NOT ENOUGH INFO", 1), says("REFUTES", 1), says("SUPPORTS", 2), says("REFUTES", 1)])
     document = await run("self_consistency")
-    given = sampled(document)
+    given = sample_answers(document)
     assert Counter(given) == {"NOT ENOUGH INFO": 1, "REFUTES": 2, "SUPPORTS": 2}
     assert document["answer"] == next(answer for answer in given if answer != "NOT ENOUGH INFO")
 
@@ -230,13 +230,13 @@ async def test_unparsable_samples_do_not_vote(start_stub: StartStub) -> None:
     start_stub([again, {"reply": "It depends.", "times": 2}, says("SUPPORTS", 1), says("REFUTES", 2)])
     document = await run("self_consistency")
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
-    assert Counter(sampled(document)) == {None: 2, "SUPPORTS": 1, "REFUTES": 2}
+    assert Counter(sample_answers(document)) == {None: 2, "SUPPORTS": 1, "REFUTES": 2}
     assert len([vote for vote in document["votes"] if vote["group"] is None]) == 2
     assert len(document["calls"]) == 7
     start_stub([{"reply": "It depends."}])
     document = await run("self_consistency", samples=3)
     assert outcome(document)[:3] == ("failed", None, None)
-    assert sampled(document) == [None] * 3
+    assert sample_answers(document) == [None] * 3
 
 
 async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> None:
@@ -246,8 +246,8 @@ async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> Non
         document = await run("self_consistency", budget=budget)
         assert outcome(document) == ("done", "SUPPORTS", "budget_exhausted", 1)
         spent = tokens(document)
-        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded it
-        assert len(spent) == len(sampled(document)) == len(document["votes"])
+        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded the budget
+        assert len(spent) == len(sample_answers(document)) == len(document["votes"])
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": sum(spent)}}
     assert max(call["in_flight"] for call in stub.calls()) > 5
 
@@ -380,7 +380,7 @@ async def test_samples_with_different_wording_are_compared_by_a_model(start_stub
     document = await run("self_consistency", {"claim": "Where?", "task": "nq_open"}, samples=3, models=models)
     groups = {vote["answer"]: vote["group"] for vote in document["votes"]}
     assert groups["NYC"] == groups["New York City"] != groups["Lisbon"]
-    assert document["answer"] == next(answer for answer in sampled(document) if answer != "Lisbon")
+    assert document["answer"] == next(answer for answer in sample_answers(document) if answer != "Lisbon")
 
 
 # --- defaults and settings --------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: 
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str) -> None:
+async def test_many_given_texts_and_debaters_stay_within_a_ceiling(stub: StubEndpoint, name: str) -> None:
     budget = max(2_000, LEAST.get(name, 0))
     document = await spend(name, GIVEN, budget=budget)
     assert (document["status"], document["error"]) == ("done", None)
@@ -285,7 +285,7 @@ async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, mon
     assert tokens_spent(document) <= 9_000
 
 
-async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
+async def test_replies_are_limited_only_under_a_ceiling(plain: StubEndpoint) -> None:
     system = load_graph("tool_mad")
     assert system.settings().max_tokens is None
     await spend("tool_mad", [], budget=20_000)
@@ -343,7 +343,7 @@ async def test_the_reserve_is_only_for_deciding_calls() -> None:
         await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
     reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert reservation.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
+    assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 2,400 further bytes / 2.4
 
 
 async def test_until_tokens_are_counted_reservations_are_larger() -> None:
@@ -352,7 +352,7 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     await ceilings.begin({"tokens": 3_300})
     asked = PlannedCall("a", "", "openai:m", 3_000, 500)
     first = await ceilings.reserve(asked)
-    assert first.spend == Spend(1_750, 0, 1)  # 2.4 bytes a token
+    assert first.spend == Spend(1_750, 0, 1)  # 3,000 / 2.4 + 500
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()

@@ -12,7 +12,18 @@ from moot.nodes._records.entries import Turn
 from moot.retrievers import open_encoder
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, voted, warned
+from tests.graphs.scripted_agents import (
+    ANSWERS,
+    claims,
+    debate,
+    final_votes,
+    marks_by_prompt,
+    outline,
+    prompts,
+    rule,
+    script,
+    warning_kinds,
+)
 
 CONFIDENCES = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
 """The confidences of the worked example's three agents, by round from 0."""
@@ -22,13 +33,13 @@ PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
 def by_number(by_agent: dict[str, Any]) -> dict[str, Any]:
-    """The same structure with agents by number, and approximate floats."""
+    """Replace names of agents by numbers, and floats by approximate ones, in a nested value."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
     return {k: by_number(v) if isinstance(v, dict) else v for k, v in value.items()}
 
 
 def near(expected: dict[str, Any]) -> Any:
-    """The same structure, with floats compared to five places."""
+    """Replace each float of a nested dictionary by an approximate one, to five places."""
     return {k: near(v) if isinstance(v, dict) else pytest.approx(v, abs=5e-6) for k, v in expected.items()}
 
 
@@ -43,7 +54,7 @@ def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
     for d, _ in enumerate(document["graphs"], 1):
         for j, sources in agents_heard(document, d).items():
             expected = " ".join(sorted(f"a{i}r{d - 1}" for i in sources))
-            assert seen(stub, f"agent-{j}")[d] == expected
+            assert marks_by_prompt(stub, f"agent-{j}")[d] == expected
 
 
 @pytest.fixture
@@ -79,7 +90,7 @@ async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
     # Round 1: all three kept edges join two views; round 2, by the answers S N N: only 3 -> 1 does.
     assert document["metrics"]["viewpoint_collisions"] == 4
     assert json.loads(json.dumps(document["graphs"])) == document["graphs"]
-    assert warned(document, but=()) == ["unknown_model_size"]
+    assert warning_kinds(document, but=()) == ["unknown_model_size"]
 
 
 async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) -> None:
@@ -137,7 +148,7 @@ async def test_a_tie_is_an_abstention(start_stub: StartStub) -> None:
         document = await debate("cortex_debate", {"claim": claim}, agents=len(last), max_rounds=1)
         answer = LAST[last] and ANSWERS[str(LAST[last])]
         assert outline(document)[:4] == ("done", answer, "max_rounds", 1), last
-        assert list(voted(document).values()) == [ANSWERS.get(letter) for letter in last]
+        assert list(final_votes(document).values()) == [ANSWERS.get(letter) for letter in last]
         assert document["raw_verdict"] == answer
 
 
@@ -205,7 +216,7 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     assert agents_heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
     # Each call shows one answer, never the agent's own.
-    assert sorted(seen(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
+    assert sorted(marks_by_prompt(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
     assert "What the others answered last" not in prompts(stub, "agent-3")[1]
 
 
@@ -232,7 +243,7 @@ async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub
     assert drawn[0] == drawn[1]
     assert len({json.dumps(graph) for graph in drawn}) == 3
     for i in range(1, 6):
-        assert [p for n, p in enumerate(seen(stub, f"agent-{i}")) if n % 2] == [
+        assert [p for n, p in enumerate(marks_by_prompt(stub, f"agent-{i}")) if n % 2] == [
             " ".join(sorted(f"a{j}r0" for j in graph[str(i)])) for graph in drawn
         ]
     assert {call["kind"] for call in stub.calls()} == {"chat"}  # the encoder is not used
@@ -263,7 +274,7 @@ async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: S
         [graph] = document["graphs"]
         assert graph["confidence"] == graph["recalibrated"]
     for i in range(1, 6):
-        shown = [prompt for n, prompt in enumerate(seen(stub, f"agent-{i}")) if n % 2]
+        shown = [prompt for n, prompt in enumerate(marks_by_prompt(stub, f"agent-{i}")) if n % 2]
         assert shown == [" ".join(sorted(f"a{j}r0" for j in k[i - 1])) for k in PRUNED.values()]
 
 
@@ -291,7 +302,7 @@ async def test_known_sizes_set_weights_and_one_unknown_size_makes_all_equal(star
         expected = {"1": {"2": 0.06 * c2, "3": 0.15 * c3}, "2": {"1": 0.08 * c1, "3": 0.27 * c3}}
         expected |= {"3": {"1": 0.4 * c1, "2": 0.54 * c2}}
         assert by_number(document["graphs"][0]["weights"]) == near(expected)
-        assert warned(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
+        assert warning_kinds(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
 
 
 async def test_two_wordings_of_an_answer_are_no_viewpoint_collision(start_stub: StartStub) -> None:

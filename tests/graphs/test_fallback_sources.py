@@ -51,7 +51,7 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
     encyclopaedia, instead = stand_ins(document)  # once each, despite two rounds
     assert "`web` was asked for; wikipedia was read in its place" in instead + encyclopaedia
     assert "`chroma` was asked for without a corpus; moot's small demo corpus" in instead + encyclopaedia
-    assert len(server.paths) == 3  # one search before the debate, one a round
+    assert len(server.paths) == 3  # one search before the debate, one per round
 
 
 async def test_if_wikipedia_is_unreachable_the_debate_fails(stub: StubEndpoint) -> None:

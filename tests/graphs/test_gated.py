@@ -149,7 +149,7 @@ async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartSt
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
-async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> None:
+async def test_other_systems_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
     stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
     own: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
     document = await debate(debate=name, debate_settings=own.get(name, {}), embedder="openai:stub-embedding")

@@ -101,16 +101,18 @@ async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartS
     stub = start_stub([{"fields": {"citations": []}}])
     checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
-    async def on_thread(**asked: Any) -> dict[str, Any]:
+    async def run_on_thread(**asked: Any) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "one"}}
         document: dict[str, Any] = await checkpointed.ainvoke(asked, config, context=settings(model="openai:stub"))
         return document
 
-    assert evidence_of(await on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
-    refused = await on_thread(claim=CLAIM, given=[{"title": "without a text"}])
+    assert evidence_of(await run_on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
+    refused = await run_on_thread(claim=CLAIM, given=[{"title": "without a text"}])
     assert (refused["status"], refused["error"]["kind"], refused["evidence"]) == ("failed", "invalid_given", [])
-    assert (await on_thread(claim=CLAIM))["evidence"] == []
-    assert evidence_of(await on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [evidence_id("given", "Another.")]
+    assert (await run_on_thread(claim=CLAIM))["evidence"] == []
+    assert evidence_of(await run_on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [
+        evidence_id("given", "Another.")
+    ]
     first, second, third = stub.prompts()
     assert ONLY_IN_LETTER in first
     assert ONLY_IN_LETTER not in second + third

@@ -119,7 +119,7 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     # 1 for the best rank of that host, against 1/5 + 1/6: the heaviest is a single, contradicted origin
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
     assert document["metrics"]["abstained"] is True
-    assert [len(of["evidence_ids"]) for of in document["metrics"]["origins"]] == [4, 1, 1, 1]
+    assert [len(origin["evidence_ids"]) for origin in document["metrics"]["origins"]] == [4, 1, 1, 1]
     assert (len(document["calls"]), document["depth"], document["rounds"]) == (4, 1, 1)
     for prompt in stub.prompts():
         assert sum(f"{word}:" in prompt for word in ("poison", "alpha", "beta", "gamma")) == 1

@@ -124,7 +124,8 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
     from_ledger = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
     assert costs(second).startswith(f"{some} {from_ledger}")
-    third = await debate("tool_mad", 0, LedgerUse("record"), **models)  # it is done, so all calls are made again
+    # The debate is done, so all calls are made again.
+    third = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
 
@@ -231,7 +232,7 @@ async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedge
     with ledger_use(LedgerUse("record")):
         first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     paid = len(stub.calls())
-    forget_contexts()  # as another process would
+    forget_contexts()  # as in another process
     with ledger_use(LedgerUse("replay", id=first["id"])):
         again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     assert any(call.get("left_out") for call in first["calls"])

@@ -41,7 +41,7 @@ Rule = dict[str, Any]
 
 
 def talks(number: int, *answers: str) -> list[Rule]:
-    """A debater's answers, one a round; the reasons name the debater and the round."""
+    """Rules: a debater's answers, one per round; the reasons name the debater and the round."""
     given = enumerate(answers, 1)
     return [
         on_answer(number, fields={"answer": a, "rationale": reasons_text(number, r), "citations": []}) for r, a in given
@@ -184,7 +184,7 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
     for number in (1, 2):
         for round, (to_select, to_answer) in enumerate(rounds_of(stub, number), 1):
             last = {(number, round - 1)} if round > 1 else set()
-            assert answers_in(to_select) == last  # its own previous answer, not the other's
+            assert answers_in(to_select) == last  # each debater's own previous answer, not the other's
             assert answers_in(to_answer) == ({(1, round - 1), (2, round - 1)} if round > 1 else set())
     for round, prompt in enumerate(stub.prompts("stub-judge"), 1):
         assert answers_in(prompt) == {(1, round), (2, round)}
@@ -201,7 +201,7 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
         (QUESTION, CYLINDER, "A metal cylinder.", "agreed"),
     ],
 )
-async def test_the_judge_is_not_asked_what_the_votes_settle(
+async def test_the_judge_is_not_asked_if_the_votes_decide(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, reason: str
 ) -> None:
     stub = start_stub([*talks(1, first), *talks(2, second), sums_up(first)])
@@ -271,7 +271,7 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     given = turns(document)
     assert (given["debater-1", 1]["selected"], given["debater-1", 1]["dropped"]) == ([], [9])
-    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # the first three
+    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # at most three
     assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
     assert sorted(kinds(document)) == ["selection_cut", "unknown_selection", "unknown_selection"]
     unknown = [w for w in document["warnings"] if w["kind"] == "unknown_selection"]
@@ -321,7 +321,7 @@ async def test_without_a_usable_selection_a_debater_answers_without_evidence(sta
     turn = turns(document)["debater-1", 1]
     assert (turn["selected"], turn["evidence_ids"], turn["answer"]) == (None, [], "SUPPORTS")
     assert items_in(stub.prompts("stub-debater-1")[-1], document) == []
-    assert calls_by_role(document)["debater-1"] == 3  # the second request
+    assert calls_by_role(document)["debater-1"] == 3  # the selection is requested twice
     assert kinds(document).count("nothing_selected") == 1
     assert document["depth"] == 4
 
@@ -341,7 +341,7 @@ async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> N
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
+async def test_sequential_debaters_hear_earlier_answers_of_the_round(start_stub: StartStub) -> None:
     three = [rule for n, a in enumerate((CYLINDER, CONSTANT, PLANCK), 1) for rule in talks(n, a, a)]
     stub = start_stub([*three, *judged(False, True), sums_up(PLANCK)])
     document = await debate(QUESTION, sequential_talk=True, debaters=3)
@@ -357,7 +357,7 @@ async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
     assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker
 
 
-async def test_three_debaters_at_the_same_time(start_stub: StartStub) -> None:
+async def test_parallel_debaters_hear_only_earlier_rounds(start_stub: StartStub) -> None:
     three = [rule for n in (1, 2, 3) for rule in talks(n, "REFUTES" if n == 1 else "SUPPORTS", "SUPPORTS")]
     slow = [selects(n, [1], 1) | {"delay_ms": 400} for n in (1, 2, 3)]
     stub = start_stub([*slow, *three, sums_up("SUPPORTS")])
@@ -409,7 +409,9 @@ async def test_web_results_may_be_shown_as_snippets_only(start_stub: StartStub, 
     assert all(piece["title"] for piece in document["evidence"])  # recorded in both cases
 
 
-async def test_the_fallback_of_a_failed_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_source_is_replaced_by_its_fallback(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(

@@ -45,14 +45,14 @@ async def test_the_next_debate_on_a_thread_has_no_speaker_and_date(start_stub: S
     stub = start_stub()
     checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
-    async def on_thread(given: dict[str, Any]) -> dict[str, Any]:
+    async def run_on_thread(given: dict[str, Any]) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "one"}}
         document: dict[str, Any] = await checkpointed.ainvoke(given, config, context=settings(model="openai:stub"))
         return document
 
-    first = await on_thread(claim_with_origin())
-    second = await on_thread({"claim": "The mill has no bells."})
-    third = await on_thread({"claim": "The mill has bells.", "speaker": "Bea"})
+    first = await run_on_thread(claim_with_origin())
+    second = await run_on_thread({"claim": "The mill has no bells."})
+    third = await run_on_thread({"claim": "The mill has bells.", "speaker": "Bea"})
     assert first["task"]["speaker"] == "Ada </claim_origin>"
     assert not {"claim_date", "speaker"} & set(second["task"])
     assert (third["task"]["speaker"], "claim_date" in third["task"]) == ("Bea", False)

@@ -49,7 +49,7 @@ MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASK_PERSON_KINDS.items()}
 Reply = Callable[[Mapping[str, Any]], Any]
 
 
-def chosen(name: str, **settings: Any) -> Any:
+def settings_of(name: str, **settings: Any) -> Any:
     """A graph's settings; every role has its own model."""
     kind = load_graph(name).settings
     quiet = {key: value for key, value in NEVER_AGREE.items() if key in kind.model_fields}
@@ -70,7 +70,7 @@ def chosen(name: str, **settings: Any) -> Any:
 async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) -> tuple[dict[str, Any], list[Any]]:
     """Run a debate that asks a person; return its document and its questions."""
     asked: list[Any] = []
-    context = chosen(name, **settings)
+    context = settings_of(name, **settings)
     graph = load_graph(name).graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
     given: Any = {"claim": CLAIM}
@@ -104,7 +104,7 @@ def models_shown(stub: StubEndpoint, words: str) -> list[str]:
 @pytest.mark.parametrize("name", MOMENTS)
 async def test_accepting_everything_changes_nothing(start_stub: StartStub, name: str) -> None:
     start_stub(RULES)
-    plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=chosen(name))
+    plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=settings_of(name))
     document, asked = await debate(name, ask_person=MOMENTS[name])
     assert {value["kind"] for value in asked} == set(MOMENTS[name])
     assert all(value["about"] and "problem" not in value for value in asked)
@@ -298,21 +298,23 @@ def test_replies_that_are_refused(moment: Any, reply: Any, problem: str) -> None
 
 async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
-    document = await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=chosen("rag", ask_person=["evidence"]))
+    document = await load_graph("rag").graph.ainvoke(
+        {"claim": CLAIM}, context=settings_of("rag", ask_person=["evidence"])
+    )
     assert (document["status"], document["error"]["kind"]) == ("failed", "no_checkpointer")
     assert stub.calls() == []
 
 
-async def test_another_branch_from_a_past_checkpoint(start_stub: StartStub) -> None:
+async def test_a_past_checkpoint_starts_another_branch(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     graph = load_graph("standard_mad").graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
-    first = await graph.ainvoke({"claim": CLAIM}, config, context=chosen("standard_mad"))
+    first = await graph.ainvoke({"claim": CLAIM}, config, context=settings_of("standard_mad"))
     history = [state async for state in graph.aget_state_history(config)]
     before = next(state for state in history if state.next == ("judge",))
     piece = {**before.values["evidence"][0], "id": "ev-new", "text": "Nobody has seen an egg."}
     branch = await graph.aupdate_state(before.config, {"evidence": Overwrite([piece])})
-    second = await graph.ainvoke(None, branch, context=chosen("standard_mad"))
+    second = await graph.ainvoke(None, branch, context=settings_of("standard_mad"))
     assert [p["text"] for p in second["evidence"]] == ["Nobody has seen an egg."]
     assert [len(models_shown(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(
         first["evidence"]

@@ -93,7 +93,7 @@ async def test_medqa_reads_the_users_pubmed_corpus(
     await index_passages(
         "pubmed", [Passage(id="1", title="Loop", text="Furosemide acts on the loop.", source="PubMed")]
     )
-    document = await debate("medqa", given, corpus="demo-news")  # it is read in place of the web
+    document = await debate("medqa", given, corpus="demo-news")  # the corpus is read in place of the web
     assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}
 

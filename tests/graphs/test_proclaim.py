@@ -15,7 +15,7 @@ from moot.retrievers import open_retriever
 
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import check_trace, count_calls, find_turns, full_trial, ids, names_of, near, shared_trial
-from tests.graphs.scripted_agents import voted
+from tests.graphs.scripted_agents import final_votes
 from tests.graphs.scripted_trial import (
     NAMES,
     SIDES,
@@ -69,7 +69,7 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
         "critic": 4,
     }
     assert all(call["outcome"] == "ok" for call in full["calls"])
-    assert full["depth"] == 3 + 2 * 9 + 2  # both debates are held at the same time
+    assert full["depth"] == 3 + 2 * 9 + 2  # both debates run in parallel
 
 
 def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
@@ -231,7 +231,7 @@ async def test_the_papers_transcript_ends_with_its_confidence(start_stub: StartS
     start_stub([*found, analyses(8.5), *reflections, *default_rules()])
     document = await trial("Vitamin C cures the common cold.")
     assert outcome(document)[:3] == ("done", "REFUTES", "NOT SUPPORTED")
-    assert voted(document) == {"judge-1": "REFUTES", "judge-2": "SUPPORTS", "judge-3": "REFUTES"}
+    assert final_votes(document) == {"judge-1": "REFUTES", "judge-2": "SUPPORTS", "judge-3": "REFUTES"}
     # sigma 2/3; q = (22/3 + 7 + 25/3) / 30 = 0.755556; base 0.76; gamma 8.5 adds 0.1; (0.57 - 0.5) x 0.6 = 0.042.
     assert document["confidence"] == pytest.approx(0.902)
     assert document["confidence_parts"] == {
@@ -357,12 +357,13 @@ async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartSt
     stub = start_stub([*news, *default_rules()])
     await open_retriever("chroma", encoder="openai:stub-embedding")  # builds the corpus
     await close_clients()  # and its cached vectors are dropped
-    before = encoded(stub)
+    before = count_encoded_texts(stub)
     document = await trial(sources=["chroma"], max_rounds=1)
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]
-    assert encoded(stub) - before <= len(searches_made) + len(requests)  # queries and requests, but no passage
+    # Queries and requests, but no passage.
+    assert count_encoded_texts(stub) - before <= len(searches_made) + len(requests)
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:demo-encyclopaedia"}
     embed = importlib.import_module("tests.stub_llm").embed
     vectors = {e["id"]: embed(f"{e['title']}. {e['text']}") for e in document["evidence"]}
@@ -378,7 +379,7 @@ async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartSt
         assert turn["joined"] == joined
 
 
-def encoded(stub: StubEndpoint) -> int:
+def count_encoded_texts(stub: StubEndpoint) -> int:
     """The number of texts encoded so far."""
     return sum(call["inputs"] for call in stub.calls() if call["kind"] == "embedding")
 

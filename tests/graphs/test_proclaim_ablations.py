@@ -171,7 +171,7 @@ async def test_gaps_named_in_a_reflection_are_requested_in_the_next_round(
 @pytest.mark.parametrize("switched", [True, False])
 @pytest.mark.parametrize("retrieving", [True, False])
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_ablations_with_one_model_for_all(
+async def test_ablations_run_with_one_model_for_all_roles(
     start_stub: StartStub, switched: bool, retrieving: bool, reflecting: bool
 ) -> None:
     stub = start_stub([{"fields": {"citations": [], "challenges": []}}])

@@ -43,10 +43,10 @@ from tests.graphs.scripted_trial import (
     premises,
     prompts,
     role_for,
-    scripted,
     searches,
     stances,
     trial,
+    trial_settings,
     turns,
 )
 
@@ -185,10 +185,12 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Fini
         "analyse": ["plaintiff_counsel", "defense_counsel", "overall", "contradictions"],
     }
     for step, fields in missing.items():
-        of = find_turns(document, step=step)
-        assert of
-        assert all((t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in of)
-        assert all(field in turn for turn in of for field in fields)
+        found = find_turns(document, step=step)
+        assert found
+        assert all(
+            (t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in found
+        )
+        assert all(field in turn for turn in found for field in fields)
     assert not find_turns(document, step="testify")
     assert not find_turns(document, step="retrieve_premise")
 
@@ -374,7 +376,7 @@ async def test_if_no_evidence_could_be_weighed_there_is_no_trial(start_stub: Sta
 
 async def test_one_failed_debate_ends_the_trial_once(start_stub: StartStub) -> None:
     start_stub([counsel("plaintiff", "argue", "switched", status=500), *default_rules()])
-    steps = [step async for step in graph.astream({"claim": CLAIM}, context=scripted(), stream_mode="updates")]
+    steps = [step async for step in graph.astream({"claim": CLAIM}, context=trial_settings(), stream_mode="updates")]
     done = [node for step in steps for node in step]
     assert done.count("close") == 1
     assert "panel" not in done

@@ -45,7 +45,7 @@ ON_RECORD = [f"{ADMITTED} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O
 """The exhibits that counsel see in the rounds of the primary debate."""
 
 
-def seen(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
+def statements_by_prompt(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
     """The statements in each prompt of a role; sorted, because two debates run in parallel."""
     return sorted(statements_in(prompt) for prompt in prompts(stub, role, step, side))
 
@@ -76,9 +76,9 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial)
     # Both sides see the last four statements, and testimony from the next call on.
     for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
-            of = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]
+            seen_statements = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]
             assert (
-                of
+                seen_statements
                 == {
                     "gap": ["", "p1 d1 xp1 xd1", "p2 d2 xp2 xd2"],
                     "request_expert": ["p1 d1", "xp1 xd1 p2 d2", "xp2 xd2 p3 d3"],
@@ -93,15 +93,21 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial)
 def test_other_roles_are_shown_their_debates_statements(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
     twice = ["", "p1 d1 xp1 xd1", "p1* d1* xp1* xd1*", "p2 d2 xp2 xd2", ""]
-    assert seen(stub, "retrieval") == sorted(twice * 2)
+    assert statements_by_prompt(stub, "retrieval") == sorted(twice * 2)
     rulings = ["p1 d1", "xp1 xd1 p2 d2", "xp2 xd2 p3 d3", "p1* d1*", "xp1* xd1* p2* d2*"]
-    assert seen(stub, "court", "rule_on_expert") == seen(stub, "expert") == sorted(rulings * 2)
+    assert (
+        statements_by_prompt(stub, "court", "rule_on_expert")
+        == statements_by_prompt(stub, "expert")
+        == sorted(rulings * 2)
+    )
     rounds = ["p1 d1 xp1 xd1", "p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p1* d1* xp1* xd1*", "p2* d2* xp2* xd2*"]
-    assert seen(stub, "analyser") == [" ".join(rounds)]
+    assert statements_by_prompt(stub, "analyser") == [" ".join(rounds)]
     # The critic reads the debate so far. The court is asked from `min_rounds` on.
     so_far = [" ".join(rounds[first:last]) for first, last in ((0, 1), (0, 2), (0, 3), (3, 4), (3, 5))]
-    assert seen(stub, "critic") == sorted(so_far)
-    assert seen(stub, "court", "close") == sorted(["p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p2* d2* xp2* xd2*"])
+    assert statements_by_prompt(stub, "critic") == sorted(so_far)
+    assert statements_by_prompt(stub, "court", "close") == sorted(
+        ["p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p2* d2* xp2* xd2*"]
+    )
 
 
 def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: FinishedTrial) -> None:
@@ -110,7 +116,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Finished
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
     shown = {role: [exhibits(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
     assert not {"B", "C", "J", "B6", "K9", "L9"} & {
-        name for of in shown.values() for text in of for name in text.split()
+        name for seen_statements in shown.values() for text in seen_statements for name in text.split()
     }
     quoted_first = [ADMITTED, *(f"A D {text.removeprefix('A ').replace(' D', '', 1)}" for text in ON_RECORD[:2])]
     for side in SIDES:
@@ -183,12 +189,12 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
             assert not {"A8", "L", "M", "N", "A7", "O"} & set(exhibits(data).split())
             assert "primary" not in data
         assert {turn["agent"] for turn in find_turns(document, phase="switched", side=side)} >= {counsel_}
-    for side in SIDES:  # and not the other way round
+    for side in SIDES:  # the primary debate shows nothing of the switched one
         for prompt in prompts(stub, side, side=side):
             assert "*" not in statements_in(prompt)
             assert "switched" not in prompt
     roles = {(c["role"], c["agent"]) for c in document["calls"] if c["role"] in SIDES}
-    assert roles == {(side, side) for side in SIDES}  # a role is a counsel, on either side
+    assert roles == {(side, side) for side in SIDES}  # the role is the counsel's name, whatever side it argues
 
 
 async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:

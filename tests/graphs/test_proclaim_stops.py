@@ -183,7 +183,7 @@ async def test_without_a_stop_reason_the_debates_have_ten_rounds_and_two(start_s
 # --- when a side's search ends ----------------------------------------------------------------------------------------
 
 
-def searched(document: Mapping[str, Any], phase: str = "primary") -> dict[str, list[int]]:
+def rounds_with_search(document: Mapping[str, Any], phase: str = "primary") -> dict[str, list[int]]:
     """The rounds in which each side searched."""
     keys = turns(document, "discover", phase)
     return {side: [round for who, round in keys if who == side] for side in SIDES}
@@ -194,7 +194,7 @@ async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
     theirs = searches("defense", "#I #A #B", "#J", "#A9 #B #C", "#M")
     stub = start_stub([*plaintiff_searches, *theirs, *default_rules()])
     document = await trial(max_rounds=4)
-    assert searched(document) == {"plaintiff": [1], "defense": [1, 2, 3]}
+    assert rounds_with_search(document) == {"plaintiff": [1], "defense": [1, 2, 3]}
     discovered = turns(document, "discover")
     assert [t.get("ended") for t in discovered.values()] == ["redundancy", None, None, "redundancy"]
     assert [t["scores"]["redundancy"] for t in discovered.values()] == [1, pytest.approx(2 / 3), 0, 1]
@@ -204,7 +204,7 @@ async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
     assert calls_by_round(document) == [SEARCHING, ONE_SEARCHES, ONE_SEARCHES, ARGUING]
     assert stop_of(document) == ("max_rounds", 4)
     # The search state of one debate does not carry over to the other.
-    assert searched(document, "switched") == {"plaintiff": [1, 2], "defense": [1, 2]}
+    assert rounds_with_search(document, "switched") == {"plaintiff": [1, 2], "defense": [1, 2]}
     assert calls_by_round(document, "switched") == [SEARCHING, SEARCHING]
     assert len(prompts(stub, "plaintiff", "gap", "plaintiff")) == 1
     assert len(prompts(stub, "defense", "gap", "defense")) == 3
@@ -230,7 +230,7 @@ async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:
     for number, (query, given, ended) in enumerate(REDUNDANCY):
         document = await trial_of(number, role_switch=False, **given)
         assert debate_entry(document)["retrieval_ended"] == ({"plaintiff": ended} if ended else {}), query
-        assert searched(document) == {"plaintiff": [1] if ended else [1, 2], "defense": [1, 2]}
+        assert rounds_with_search(document) == {"plaintiff": [1] if ended else [1, 2], "defense": [1, 2]}
 
 
 async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub) -> None:
@@ -238,7 +238,7 @@ async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub
     start_stub([*plaintiff_searches, *searches("defense", "#K #A #B", "#L", "#M"), *default_rules()])
     document = await trial(max_rounds=4, switched_rounds=3, max_retrievals=2)
     for phase, rounds in {"primary": 4, "switched": 3}.items():
-        assert searched(document, phase) == {"plaintiff": [1, 2], "defense": [1, 2]}
+        assert rounds_with_search(document, phase) == {"plaintiff": [1, 2], "defense": [1, 2]}
         assert debate_entry(document, phase)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")
         assert stop_of(document, phase) == ("max_rounds", rounds)
         assert calls_by_round(document, phase) == [SEARCHING] * 2 + [ARGUING] * (rounds - 2)
@@ -264,9 +264,9 @@ async def test_too_little_gain_in_relevance_ends_a_sides_search_if_it_is_set(sta
         ended = {} if gain is None else dict.fromkeys(SIDES, "relevance_gain")
         assert debate_entry(document)["retrieval_ended"] == ended
         if gain is None:
-            assert searched(document) == {"plaintiff": [1, 2, 3, 4], "defense": [1, 2, 3, 4]}
+            assert rounds_with_search(document) == {"plaintiff": [1, 2, 3, 4], "defense": [1, 2, 3, 4]}
             continue
-        assert searched(document) == {"plaintiff": [1, 2, 3], "defense": [1, 2]}
+        assert rounds_with_search(document) == {"plaintiff": [1, 2, 3], "defense": [1, 2]}
         assert calls_by_round(document) == [SEARCHING, SEARCHING, ONE_SEARCHES, ARGUING]
         for (side, round), turn in turns(document, "discover").items():
             query = f"{queries[side][round - 1]} exactly"
@@ -318,7 +318,7 @@ async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: St
     stub = start_stub([*ruled, *plaintiff_searches, *theirs, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
-    # The plaintiff's join first: I is new to it, and not to the defense; I8 meets I.
+    # The plaintiff's exhibits join first, so I is new only to the plaintiff. I8 shares eight words with I.
     assert novelty(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelty(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
     # Disputed and discarded exhibits are known but not on record, so D9 is new beside D.

@@ -32,11 +32,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     start = AsyncCallbackManager.on_chain_start
 
-    async def counted(self: Any, *given: Any, **more: Any) -> Any:
+    async def record_start(self: Any, *given: Any, **more: Any) -> Any:
         names.append(more.get("name", ""))
         return await start(self, *given, **more)
 
-    monkeypatch.setattr(AsyncCallbackManager, "on_chain_start", counted)
+    monkeypatch.setattr(AsyncCallbackManager, "on_chain_start", record_start)
     return names
 
 

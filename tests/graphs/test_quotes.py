@@ -58,7 +58,7 @@ def turn_of(document: dict[str, Any], agent: str, number: int = 1) -> dict[str, 
     return turn
 
 
-def outcomes(document: dict[str, Any], role: str) -> list[str]:
+def outcomes_of_calls(document: dict[str, Any], role: str) -> list[str]:
     return [c["outcome"] for c in document["calls"] if c["role"] == role]
 
 
@@ -151,8 +151,8 @@ async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub:
         *(says(who, "SUPPORTS", citations=[right_citation(other)]) for who in ("search", "judge")),
     ])  # fmt: skip
     document = await debate(verified_quotes=True)
-    assert outcomes(document, "rag") == ["unquoted", "ok"]
-    assert outcomes(document, "search") == outcomes(document, "judge") == ["ok"]
+    assert outcomes_of_calls(document, "rag") == ["unquoted", "ok"]
+    assert outcomes_of_calls(document, "search") == outcomes_of_calls(document, "judge") == ["ok"]
     turn = turn_of(document, "rag")
     assert (turn["answer"], turn["outcome"]) == ("SUPPORTS", "ok")
     assert [c["verified"] for c in turn["citations"]] == [False, True]
@@ -171,7 +171,7 @@ async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stu
     document = await debate(verified_quotes=True)
     turn = turn_of(document, "rag")
     assert (turn["answer"], turn["rationale"], turn["citations"], turn["outcome"]) == (None, None, [], "unquoted")
-    assert outcomes(document, "rag") == ["unquoted", "unquoted"]
+    assert outcomes_of_calls(document, "rag") == ["unquoted", "unquoted"]
     assert document["votes"][0] == {"agent": "rag", "answer": None, "group": None}
     assert (document["answer"], document["stop_reason"]) == ("REFUTES", "max_rounds")
     assert document["metrics"]["citations"] == {"total": 2, "verified": 2, "unverified": 0, "fabricated": 0}
@@ -187,7 +187,7 @@ async def test_there_are_at_most_two_requests(start_stub: StartStub, unparsed_fi
     start_stub([*({**rule, "times": 1} for rule in replies), *good])
     document = await debate(verified_quotes=True)
     expected = ["unparsed", "unquoted"] if unparsed_first else ["unquoted", "unparsed"]
-    assert outcomes(document, "rag") == expected
+    assert outcomes_of_calls(document, "rag") == expected
     assert (turn_of(document, "rag")["answer"], turn_of(document, "rag")["outcome"]) == (None, expected[-1])
 
 
@@ -202,7 +202,7 @@ async def test_a_judge_without_a_verified_quote_gives_no_verdict(start_stub: Sta
         says("judge", "SUPPORTS", citations=judged),
     ])  # fmt: skip
     document = await debate(verified_quotes=True)
-    assert outcomes(document, "judge") == ["unquoted", "ok" if second == "right" else "unquoted"]
+    assert outcomes_of_calls(document, "judge") == ["unquoted", "ok" if second == "right" else "unquoted"]
     if second == "right":
         assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
         return

@@ -135,7 +135,7 @@ async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub)
     assert numbers == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
 
 
-async def test_the_maximum_of_searches_ends_the_loop(start_stub: StartStub) -> None:
+async def test_the_maximum_of_searches_ends_the_search_loop(start_stub: StartStub) -> None:
     stub = start_stub([calls(search("kilogram")), ANSWER])
     document = await debate(max_tool_calls=3)
     assert (document["status"], document["answer"], len(act_turns(document))) == ("done", "SUPPORTS", 3)
@@ -377,11 +377,11 @@ async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPat
     seen: list[Any] = []
     bind = FakeChatModel.bind_tools
 
-    def noting(model: FakeChatModel, tools: Any, **kwargs: Any) -> Any:
+    def record_and_bind(model: FakeChatModel, tools: Any, **kwargs: Any) -> Any:
         seen.append(tools)
         return bind(model, tools, **kwargs)
 
-    monkeypatch.setattr(FakeChatModel, "bind_tools", noting)
+    monkeypatch.setattr(FakeChatModel, "bind_tools", record_and_bind)
     await debate(model="fake:1", sources=["chroma", "bm25:demo-news"], max_tool_calls=1)
     [tools] = seen  # after the last search, no tool is offered
     assert [t["function"]["name"] for t in tools] == ["search_chroma", "search_bm25_demo-news"]

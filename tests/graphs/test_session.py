@@ -23,16 +23,16 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     """The session of each node that ran."""
     sessions: list[Session] = []
 
-    def noted() -> Session:
+    def record_session() -> Session:
         sessions.append(current_session())
         return sessions[-1]
 
     original = NodeContext.__init__
 
-    def begun(run: NodeContext, settings: Any, ledger: Any) -> None:
-        original(run, settings, ledger, noted())
+    def start_with_record(run: NodeContext, settings: Any, ledger: Any) -> None:
+        original(run, settings, ledger, record_session())
 
-    monkeypatch.setattr(NodeContext, "__init__", begun)
+    monkeypatch.setattr(NodeContext, "__init__", start_with_record)
     return sessions
 
 

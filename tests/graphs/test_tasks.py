@@ -98,7 +98,7 @@ DISPUTE = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SU
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 
 
-async def consistency(**settings: Any) -> dict[str, Any]:
+async def debate_with_consistency(**settings: Any) -> dict[str, Any]:
     chosen = {
         "models": MODELS,
         "debaters": READERS,
@@ -120,7 +120,7 @@ async def test_the_first_version_stops_at_the_first_agreement_before_it_is_score
             says("search", "SUPPORTS"),
         ]
     )
-    document = await consistency()
+    document = await debate_with_consistency()
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 2)
     assert document["scores"] == {}
     assert not stub.prompts("judge")
@@ -130,7 +130,7 @@ async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stu
     stub = start_stub(DISPUTE)
     settings = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
     second = await graph.ainvoke({"claim": CLAIM}, context=ToolMadSettings.model_validate(settings))
-    first = await consistency()
+    first = await debate_with_consistency()
     [of_second, of_first] = stub.prompts("judge")
     assert of_second.partition("Averages")[0] == of_first.partition("Averages")[0]  # the same debate, evidence included
     assert "faithfulness" in of_second.partition("Averages")[2]
@@ -147,7 +147,7 @@ async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stu
 
 async def test_a_debater_without_evidence_has_no_consistency(start_stub: StartStub) -> None:
     start_stub(DISPUTE)
-    document = await consistency(debaters=VANILLA, max_rounds=1)
+    document = await debate_with_consistency(debaters=VANILLA, max_rounds=1)
     assert document["scores"] == {"rag": {"consistency": None}, "search": {"consistency": None}}
 
 

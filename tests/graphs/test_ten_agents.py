@@ -19,8 +19,8 @@ SURE = [0.35, 0.4, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85, 0.95, 0.95]
 WORDS = ["iron", "gold", "zinc", "lead", "neon", "salt", "sand", "clay", "coal", "lime"]
 
 
-def same_every_round() -> list[Rule]:
-    """Agents whose answers have the same length; half of them give one answer, half another."""
+def equally_long_answers() -> list[Rule]:
+    """Rules: answers of the same length; half of the agents give one answer, half another."""
     return [
         {
             "model": f"stub-{name}$",
@@ -51,7 +51,7 @@ def tokens_sent(document: dict[str, Any]) -> dict[str, list[int]]:
 
 
 async def test_prompts_grow_only_with_the_agents_heard(start_stub: StartStub) -> None:
-    start_stub(same_every_round())
+    start_stub(equally_long_answers())
     names = ("neighbor_debate", "cortex_debate", "society_of_minds")
     documents = {name: await run_ten_agents(name) for name in names}
     for name in ("neighbor_debate", "society_of_minds"):

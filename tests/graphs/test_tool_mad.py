@@ -222,7 +222,7 @@ async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: S
     start_stub([*(r | {"match": "saffron"} for r in agree("REFUTES")), *agree(), *supports([True, True], CLAIM)])
     checkpointed = builder.compile(checkpointer=InMemorySaver())
 
-    async def on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    async def run_on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
         chosen = ToolMadSettings.model_validate(
             {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
             | {"scoring": "consensus_only", **settings}
@@ -231,13 +231,15 @@ async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: S
         document: dict[str, Any] = await checkpointed.ainvoke(given, config, context=chosen)
         return document
 
-    first = await on_thread({"claim": CLAIM, "labels": ["SUPPORTS", "REFUTES"]})
+    first = await run_on_thread({"claim": CLAIM, "labels": ["SUPPORTS", "REFUTES"]})
     assert (first["answer"], first["task"]["name"], len(first["calls"])) == ("SUPPORTS", "labels", 4)
-    failed = await on_thread({"claim": "  "})
+    failed = await run_on_thread({"claim": "  "})
     assert (failed["status"], failed["error"]["kind"], failed["turns"]) == ("failed", "invalid_claim", [])
-    failed = await on_thread({"claim": CLAIM}, debaters=[{"name": "rag", "retriever": "bm25:none"}, {"name": "search"}])
+    failed = await run_on_thread(
+        {"claim": CLAIM}, debaters=[{"name": "rag", "retriever": "bm25:none"}, {"name": "search"}]
+    )
     assert failed["error"]["kind"] == "unknown_corpus"
-    second = await on_thread({"claim": "Bees make saffron."})
+    second = await run_on_thread({"claim": "Bees make saffron."})
     assert (second["status"], second["answer"], second["task"]["name"]) == ("done", "REFUTES", "fever")
     assert (second["rounds"], len(second["turns"]), len(second["calls"]), second["depth"]) == (1, 2, 4, 2)
     assert {r["query"] for e in second["evidence"] for r in e["retrievals"]} == {t["query"] for t in second["turns"]}

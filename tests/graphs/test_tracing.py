@@ -137,8 +137,8 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
     assert document["status"] == "done"
     runs = [run for run in collector.runs.values() if run["run_type"] == "llm"]
 
-    def place(of: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(of.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
+    def place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(run.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
 
     assert Counter(place(metadata(run)) for run in runs) == Counter(map(place, document["calls"]))
     for run in runs:
@@ -160,7 +160,7 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
     assert "zstd" in collector.encodings
 
 
-def priced(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
+def set_price(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
     """Give one model a price."""
     (folder / "prices.jsonl").write_text(json.dumps({"model": model, "input": 2.0, "output": 10.0}))
     monkeypatch.setenv("MOOT_PRICES", str(folder / "prices.jsonl"))
@@ -169,7 +169,7 @@ def priced(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
 async def test_runs_have_costs_if_prices_are_known(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    priced(monkeypatch, tmp_path, "openai:stub-agent-1")
+    set_price(monkeypatch, tmp_path, "openai:stub-agent-1")
     start_stub([{"fields": {"citations": []}}])
     await debate("multi_agent_voting", models={f"agent-{i}": f"openai:stub-agent-{i}" for i in (1, 2, 3)})
     for run in collector.runs.values():
@@ -182,7 +182,7 @@ async def test_runs_have_costs_if_prices_are_known(
 async def test_a_reply_from_the_ledger_costs_nothing(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    priced(monkeypatch, tmp_path, "openai:stub")
+    set_price(monkeypatch, tmp_path, "openai:stub")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     start_stub([])
     for mode in ("record", "replay"):
@@ -198,7 +198,7 @@ async def test_a_reply_from_the_ledger_costs_nothing(
 async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    priced(monkeypatch, tmp_path, "openai:stub")
+    set_price(monkeypatch, tmp_path, "openai:stub")
     start_stub([{"fields": {"citations": []}}])
     graph: Any = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}

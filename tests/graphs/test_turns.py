@@ -49,11 +49,13 @@ def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
         assert turn["step"] == kind.step
         assert is_valid(turn)
         assert not is_valid({**turn, "mood": "good"})
-        others = {name for of in ALL if of.step == kind.step for name in OUTPUT["$defs"][of.name]["properties"]}
+        others = {
+            name for other in ALL if other.step == kind.step for name in OUTPUT["$defs"][other.name]["properties"]
+        }
         for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
             assert not is_valid({**turn, name: None}), name
     needed = set(turn) - KEY_FIELDS
-    in_progress = [set(examples(of)[1]) for of in ALL if of.step == kind.step and of is not kind]
+    in_progress = [set(examples(other)[1]) for other in ALL if other.step == kind.step and other is not kind]
     for name in sorted(needed):
         left = {key: value for key, value in turn.items() if key != name}
         assert not is_valid(left) or any(set(left) >= fields for fields in in_progress), name
@@ -105,5 +107,5 @@ def test_invalid_turns_are_refused(turn: Any) -> None:
 def test_the_loose_type_has_every_field_with_its_type() -> None:
     loose = get_type_hints(Turn)
     for kind in ALL:
-        for name, of in get_type_hints(kind.typed()).items():
-            assert name == "step" or loose[name] == of, (kind.name, name)
+        for name, hint in get_type_hints(kind.typed()).items():
+            assert name == "step" or loose[name] == hint, (kind.name, name)

@@ -10,7 +10,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[2] / "examples" / "chaired_debate"
 
 
-def installed(folder: Path) -> Path:
+def install_tutorial(folder: Path) -> Path:
     """Install the tutorial's package.
 
     Args:

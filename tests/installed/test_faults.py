@@ -66,7 +66,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
-    def seen(package: str, module: str = "", **entry_points: str) -> None:
+    def declare_and_forget(package: str, module: str = "", **entry_points: str) -> None:
         declare(tmp_path, package, module, **entry_points)
         packages.append(package)
         invalidate_caches()
@@ -75,7 +75,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             monkeypatch.setattr(own, "_points", Plugins(kind, (), "invalid_setting")._points)
             monkeypatch.setattr(own, "_loaded", {})
 
-    yield seen
+    yield declare_and_forget
     for package in packages:
         sys.modules.pop(package, None)
 
@@ -141,7 +141,7 @@ def test_an_unknown_name_is_compared_with_all_known_names(install: Install) -> N
     install("own", RING, graph="ring = own:graph")
     with pytest.raises(UserError, match="There is no graph 'rign'. Did you mean ring[?]"):
         load_graph("rign")
-    assert registry.graph_title("ring") == "ring"  # it was compiled without a name
+    assert registry.graph_title("ring") == "ring"  # the graph was compiled without a name
 
 
 def test_changed_code_gives_another_version(install: Install, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from aiohttp import web
 class Messages:
     """The endpoint: it gives ``replies`` in turn, and then the last one again; ``requests`` are the received requests.
 
-    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``.
+    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``
+    (the stop reason) or ``breaks`` (an error that ends a stream).
     """
 
     replies: Sequence[Any]

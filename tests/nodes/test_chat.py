@@ -29,7 +29,12 @@ def test_messages_survive_the_way_to_plain_values_and_back() -> None:
     assert question_of(read) == "The moon is cheese."
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    )
+)
 def test_a_value_that_is_not_a_message_is_an_error_that_says_so(value: Any) -> None:
     try:
         read_messages(merge_messages([], value))
@@ -46,7 +51,7 @@ def test_a_message_with_a_known_id_replaces_the_first() -> None:
     assert merge_messages([first], None) == [first]
 
 
-async def test_claims_and_messages_on_one_thread() -> None:
+async def test_messages_of_a_thread_are_kept_and_its_claim_is_replaced() -> None:
     graph = builder.compile(checkpointer=InMemorySaver())
 
     async def ask(**asked: Any) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
-from tests.core.raw import REPLY, STREAM, answer, event, raw_server, respond_with, token
+from tests.core.raw import REPLY, STREAM, answer, event, raw_server, respond_with, stream_chunk
 
 MESSAGES = [SystemMessage("Be brief."), HumanMessage("Is it so?")]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -57,12 +57,12 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     made: list[Any] = []
     request = openai.AsyncOpenAI.request
 
-    async def counted(client: Any, *arguments: Any, **options: Any) -> Any:
+    async def count_and_call(client: Any, *arguments: Any, **options: Any) -> Any:
         made.append(arguments)
         return await request(client, *arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(openai.AsyncOpenAI, "request", counted)
+        patched.setattr(openai.AsyncOpenAI, "request", count_and_call)
         yield made
 
 
@@ -151,7 +151,12 @@ async def test_a_message_equals_langchains(name: str, monkeypatch: pytest.Monkey
 
 
 STREAMS = {
-    "text": [token("Y"), token("es."), token("", "stop"), event(id="1", model="m", choices=[], usage=USAGE | DETAILS)],
+    "text": [
+        stream_chunk("Y"),
+        stream_chunk("es."),
+        stream_chunk("", "stop"),
+        event(id="1", model="m", choices=[], usage=USAGE | DETAILS),
+    ],
     "tool": [
         event(choices=[{"index": 0, "delta": {"role": "assistant", "tool_calls": [{"index": 0, **CALL}]}}]),
         event(choices=[{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], model="m", system_fingerprint="fp"),

@@ -25,7 +25,7 @@ TABLES = Path(__file__).parents[2] / "nodes" / "_models"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:
+def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
     yield
     forget_contexts()

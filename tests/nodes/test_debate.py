@@ -86,7 +86,7 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
 async def test_after_an_error_every_router_goes_to_the_end() -> None:
     asked = []
 
-    def counted(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
+    def record_and_route(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
         asked.append(state["error"])
         return another_round(state, settings)
 
@@ -94,10 +94,10 @@ async def test_after_an_error_every_router_goes_to_the_end() -> None:
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
-    builder.begin(counted, ["answer"])
-    builder.rounds(counted, ["answer"])
+    builder.begin(record_and_route, ["answer"])
+    builder.rounds(record_and_route, ["answer"])
     builder.add_edge("answer", "compare_answers")
-    builder.add_conditional_edges("compare_answers", counted, ["answer", "vote"])
+    builder.add_conditional_edges("compare_answers", record_and_route, ["answer", "vote"])
     builder.verdict_from("vote")
     document = await builder.compile(name="ring").ainvoke({"claim": " "}, context=SETTINGS)
     assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])

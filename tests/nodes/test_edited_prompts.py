@@ -46,7 +46,7 @@ def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
         (lambda text: text + "\n{", "Single '{'|expected '}'"),
     ],
 )
-def test_a_text_that_cannot_replace_a_prompt(change: Any, message: str) -> None:
+def test_a_text_that_cannot_replace_a_prompt_is_refused(change: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_edited("tool_mad/respond", change(shipped("tool_mad/respond")))
 
@@ -84,9 +84,8 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
         with_field |= set(system.settings.prompts.values())
-    assert with_field | {"reader/summary", ATTACKER} == set(
-        NAMES
-    )  # of a graph over documents, which is not opened in Studio
+    # Prompts of a graph that reads documents are not edited in Studio.
+    assert with_field | {"reader/summary", ATTACKER} == set(NAMES)
 
 
 def test_settings_say_which_prompts_were_edited() -> None:

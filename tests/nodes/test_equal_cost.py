@@ -37,6 +37,6 @@ def test_calls_from_the_ledger_count_as_sent() -> None:
 @pytest.mark.parametrize(
     ("equal", "message"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
 )
-def test_an_unknown_cost_sets_no_ceiling(equal: Any, message: str) -> None:
+def test_a_ceiling_from_an_unknown_cost_is_refused(equal: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         ceiling_of(FullCost(None, None, 0, 1.0), equal)

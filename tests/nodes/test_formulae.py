@@ -53,7 +53,7 @@ def test_answer_relevance_is_the_mean_cosine(
     ("claim", "questions"),
     [([0, 0], [[1, 0]]), ([1, 0], [[1, 0], [0, 0]]), ([float("nan"), 1], [[1, 0]]), ([1, 0], [[float("inf"), 0]])],
 )
-def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], questions: list[list[float]]) -> None:
+def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="zero or not finite"):
         answer_relevance_score(claim, questions)
 
@@ -129,9 +129,9 @@ def test_only_equal_and_complete_answers_agree(answers: list[str | None], agreed
 async def test_answers_with_different_units_are_never_grouped(task: str, answers: tuple[str, ...]) -> None:
     same = GenericFakeChatModel(messages=cycle(['{"same": true, "reason": "As I read them."}']))
     groups, _ = await group_answers("How far is it?", make_task(task), answers, same)
-    of = dict(zip(answers, groups, strict=True))
-    assert of["212"] == 0  # the first group that fits
-    assert {of["212 km"], of["212 miles"]} == {0, 1}
+    group_of = dict(zip(answers, groups, strict=True))
+    assert group_of["212"] == 0  # the first group that fits
+    assert {group_of["212 km"], group_of["212 miles"]} == {0, 1}
 
 
 def test_a_rounds_answers_do_not_include_the_judges() -> None:

@@ -15,7 +15,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import Call
 from moot.retrievers._encoders import open_encoder
 
-from tests.core.raw import REPLY, STREAM, Say, answer, event, raw_server, respond_with
+from tests.core.raw import REPLY, STREAM, Respond, answer, event, raw_server, respond_with
 
 ANSWER = json.dumps({"rationale": "It is.", "citations": [], "answer": "SUPPORTS", "confidence": 0.9})
 USAGE = {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14}
@@ -75,17 +75,19 @@ FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
 """Answers that are errors, and their kinds."""
 
 
-def streamed(body: dict[str, Any]) -> Say:
-    """The same reply as server-sent events."""
+def stream_response(body: dict[str, Any]) -> Respond:
+    """A server's response: this reply as server-sent events."""
     usage = {name: body.pop(name) for name in ("usage",) if name in body}
     choices = [{**choice, "delta": choice["message"]} for choice in body["choices"]]
     end = [event(**body | {"choices": []}, **usage)] if usage else []
     return respond_with(STREAM, event(**body | {"choices": choices}), *end, b"data: [DONE]\n\n", close=True)
 
 
-async def outcome_of_call(say: Say, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False) -> Call | MootError:
+async def outcome_of_call(
+    respond: Respond, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False
+) -> Call | MootError:
     """Make a call; return its record, or its error."""
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         chat = (await open_chat_model("openai:m", timeout=20)).chat
         model = ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x"))
@@ -113,7 +115,7 @@ async def test_replies_with_one_possible_reading_are_read(
 ) -> None:
     body, tokens = READ[name]
     call = await outcome_of_call(
-        streamed({**body}) if as_stream else respond_with(answer(body)), monkeypatch, as_stream
+        stream_response({**body}) if as_stream else respond_with(answer(body)), monkeypatch, as_stream
     )
     assert not isinstance(call, MootError), call
     assert (call["outcome"], call["prompt_tokens"], call["completion_tokens"]) == ("ok", *tokens)
@@ -128,8 +130,10 @@ async def test_other_replies_are_errors_that_say_what_to_do(
 ) -> None:
     body, kind = FAILS[name]
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    say = respond_with(STREAM, b"data: ", content, b"\n\n", close=True) if as_stream else respond_with(answer(content))
-    error = await outcome_of_call(say, monkeypatch, as_stream)
+    respond = (
+        respond_with(STREAM, b"data: ", content, b"\n\n", close=True) if as_stream else respond_with(answer(content))
+    )
+    error = await outcome_of_call(respond, monkeypatch, as_stream)
     if kind == "empty" and not as_stream:
         assert not isinstance(error, MootError)
         assert error["outcome"] == "empty"
@@ -144,14 +148,14 @@ async def test_other_replies_are_errors_that_say_what_to_do(
 async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     body, kind = READ[name] if name in READ else FAILS[name]
     if not as_stream or isinstance(body, bytes):
-        say = respond_with(answer(body))
+        respond = respond_with(answer(body))
     elif name in READ:
-        say = streamed({**body})
+        respond = stream_response({**body})
     else:
-        say = respond_with(STREAM, event(**body), close=True)
+        respond = respond_with(STREAM, event(**body), close=True)
     system = load_graph("chain_of_thought")
     context = system.settings.model_validate({"model": "openai:m", "attempts": 1, "max_wait": 0, "timeout": 20})
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         if as_stream:
             parts = system.graph.astream({"claim": "It is so."}, context=context, stream_mode=["messages", "values"])

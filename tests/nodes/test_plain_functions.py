@@ -67,7 +67,7 @@ async def test_a_plain_function_formulates_a_query() -> None:
     assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=one)
 
 
-async def test_what_is_no_chat_model_is_refused_in_words() -> None:
+async def test_an_object_that_is_not_a_chat_model_is_refused() -> None:
     for model in ("openai:gpt-4o-mini", await open_chat_model("fake:1")):
         with pytest.raises(UserError, match="pass a chat model of LangChain") as refused:
             await judge(CLAIM, TASK, [ANSWER], evidence(), model)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ def call(model: str, prompt: int | None, completion: int | None, outcome: str = 
 
 
 @pytest.fixture(autouse=True)
-def _no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_price_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_PRICES", raising=False)
 
 
@@ -46,13 +46,13 @@ def test_a_model_without_a_price_is_not_free() -> None:
     [
         (f"{MINI}-2024-07-18", MINI),
         (f"{FULL}-2024-11-20", FULL),
-        (f"{FULL}-2024-05-13", None),  # it has its own price
+        (f"{FULL}-2024-05-13", None),  # the snapshot has its own price
         (f"{FULL}-mini-audio", None),
         (f"{FULL}-0513", None),
         ("ollama:gpt-4o", None),
     ],
 )
-def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) -> None:
+def test_a_snapshot_has_the_price_of_its_model(model: str, as_if: str | None) -> None:
     prices = read_prices()
     assert price_of(model, prices) == (prices[as_if] if as_if else prices.get(model))
 

@@ -155,7 +155,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     return text, words[begin:end]
 
 
-def swapping(kinds: str) -> Callable[[str, st.DataObject], str]:
+def swap_characters(kinds: str) -> Callable[[str, st.DataObject], str]:
     """Replace each of these characters by any other of them."""
     others = st.sampled_from(kinds)
     return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
@@ -182,7 +182,13 @@ def in_quotation_marks(text: str, data: st.DataObject) -> str:
     return data.draw(st.sampled_from(["“{}”", "'{}'", "« {} »", '"{}"'])).format(text)
 
 
-DISGUISES = [swapping("'\"‘’“”„«»′"), swapping("-‐‑–—−"), normalised_form, ascii_form, with_invisible_character]
+DISGUISES = [
+    swap_characters("'\"‘’“”„«»′"),
+    swap_characters("-‐‑–—−"),
+    normalised_form,
+    ascii_form,
+    with_invisible_character,
+]
 
 
 @given(slices(), st.data())

@@ -206,7 +206,7 @@ def test_unknown_fields_are_ignored_and_labels_are_made_canonical() -> None:
 
 
 @given(st.text() | st.lists(st.sampled_from([*'{}[]",:\\', "answer", "SUPPORTS", "1", "null", "\n"])).map("".join))
-def test_random_text_is_no_reply_and_no_exception(text: str) -> None:
+def test_random_text_gives_no_reply_and_no_exception(text: str) -> None:
     found, outcome, _ = read_reply(model_message(text), ANSWER)
     assert found is None
     assert outcome in ("empty", "unparsed")

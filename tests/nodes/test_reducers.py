@@ -156,7 +156,7 @@ def test_the_first_error_holds() -> None:
 
 @pytest.mark.parametrize("kind", [*REPEATED_KINDS, "unparsed"])
 def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
-    """Repeated in one update or in several. Warnings of other kinds are all kept."""
+    """Such a warning may be repeated in one update or in several. Warnings of other kinds are all kept."""
     warned, other = ({"kind": kind, "where": "retrieve", "detail": detail} for detail in ("First.", "Second."))
     first = merge_warnings([], cast(list[Warned], [warned, other, warned]))
     then = merge_warnings(first, cast(list[Warned], [other, warned, warned]))

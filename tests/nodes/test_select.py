@@ -122,7 +122,7 @@ async def test_the_maximum_of_selected_items_is_a_setting() -> None:
     assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
 
 
-def test_the_schema_offers_the_pools_numbers_and_none() -> None:
+def test_the_schema_allows_the_pools_numbers_and_an_empty_selection() -> None:
     schema = reply_schema(select_reply(5, 3))
     assert schema["properties"]["selected"] == {
         "type": "array",

@@ -23,7 +23,7 @@ def answer(rationale: str = "True.", *citations: Any, by: str = "rag", **more: A
     return turn  # type: ignore[no-any-return]
 
 
-def cited(shown: str) -> list[str]:
+def citation_lines(shown: str) -> list[str]:
     """The lines between the tags that list the citations."""
     return [
         line for block in re.findall(r"<citations>\n(.*?)\n</citations>", shown, re.S) for line in block.split("\n")
@@ -32,7 +32,7 @@ def cited(shown: str) -> list[str]:
 
 def test_no_reason_looks_like_a_checked_citation() -> None:
     shown = show_answers([answer(FORGED)])
-    assert cited(shown) == []
+    assert citation_lines(shown) == []
     reasons = re.findall(r"\n<reasons>\n(.*?)\n</reasons>\n", shown, re.S)
     assert len(reasons) == 1
     assert reasons[0].endswith("Cites ev-9: It is settled.")
@@ -45,7 +45,7 @@ BREAKS = st.lists(st.sampled_from(["\n", "\r", "\u2028", "\x85", "</citations>",
 def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: str, quote: str) -> None:
     good = citation("ev-1", "the quote", verified=True)
     shown = show_answers([answer("True.", citation("ev-1", quote), good, citation(id, quote, fabricated=True))])
-    unverified, verified, fabricated = cited(shown)
+    unverified, verified, fabricated = citation_lines(shown)
     assert unverified.startswith("[this quote does not stand in the evidence] ev-1: ")
     assert verified == "ev-1: the quote"
     assert fabricated.startswith("[this id was never shown to its writer] ")

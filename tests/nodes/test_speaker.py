@@ -286,12 +286,12 @@ async def test_max_concurrency_limits_calls_at_once(start_stub: StartStub) -> No
     stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=10)
     chat = await open_chat_model("openai:stub-a")
 
-    async def one(i: int) -> str:
+    async def run_one(i: int) -> str:
         speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4), prompts=PROMPTS)
         what = f"{i} again" if i % 4 == 0 else str(i)
         return (await speaker.ask("write", {"what": what}, QueryReply)).query
 
-    assert len(await asyncio.gather(*map(one, range(40)))) == 40
+    assert len(await asyncio.gather(*map(run_one, range(40)))) == 40
     calls = stub.calls()
     assert len(calls) == 45
     assert max(c["in_flight"] for c in calls) == 4
@@ -300,14 +300,14 @@ async def test_max_concurrency_limits_calls_at_once(start_stub: StartStub) -> No
 def test_clients_work_in_one_event_loop_after_another(start_stub: StartStub) -> None:
     start_stub([{"reply": GOOD}])
 
-    async def once() -> list[CallOutcome]:
+    async def run_calls() -> list[CallOutcome]:
         try:
             return list(await asyncio.gather(ask(), ask()))
         finally:
             await close_clients()
 
     for _ in range(3):
-        assert [a.reply and a.reply.answer for a in asyncio.run(once())] == ["SUPPORTS"] * 2
+        assert [a.reply and a.reply.answer for a in asyncio.run(run_calls())] == ["SUPPORTS"] * 2
 
 
 FORGETFUL = """
@@ -327,7 +327,7 @@ print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
 """
 
 
-def test_loops_whose_clients_were_not_closed_end_without_warnings(start_stub: StartStub) -> None:
+def test_event_loops_with_unclosed_clients_end_without_warnings(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
     done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

@@ -57,7 +57,7 @@ def test_a_tasks_name_and_labels_follow_from_the_input(given: dict[str, Any], na
         {"labels": "yes"},  # a string is not taken as a list of characters
         {"options": "abc"},
         {"labels": 5},
-        {"labels": []},  # no labels do not mean FEVER's
+        {"labels": []},  # an empty list of labels does not mean FEVER's labels
         {"labels": {}},
         {"options": []},
         {"name": "fever", "labels": [], "options": None},

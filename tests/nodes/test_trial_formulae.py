@@ -41,7 +41,7 @@ def is_plain(value: float) -> bool:
     ("relevance", "credibility", "weight", "status"),
     [
         (0.9, 0.9, 0.81, "admitted"),  # the highest weight of S2's appendix J
-        (0.9, 0.6, 0.54, "admitted"),  # its lowest
+        (0.9, 0.6, 0.54, "admitted"),  # the lowest weight of the appendix
         (0.51, 1, 0.51, "admitted"),
         (1, 0.5, 0.5, "disputed"),  # 0.5 is not above 0.5
         (0.625, 0.8, 0.5, "disputed"),
@@ -58,7 +58,7 @@ def test_admissibility_by_hand(relevance: float, credibility: float, weight: flo
 
 
 @pytest.mark.parametrize("share", [-0.001, 1.001, math.nan, math.inf])
-def test_a_value_outside_0_to_1_has_no_weight(share: float) -> None:
+def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
     for given_shares in ((share, 0.5), (0.5, share)):
         with pytest.raises(ValueError, match="from 0 to 1"):
             admissibility(*given_shares)
@@ -91,7 +91,7 @@ def test_thresholds_may_be_no_decimal_fractions() -> None:
     assert ruling(admissibility(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
-    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first one joined
+    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate joined
 
 
 def test_evidence_is_ranked_by_its_weight() -> None:
@@ -132,7 +132,7 @@ def test_novelty_by_hand(vector: list[float], pool: list[list[float]], expected:
 
 
 @pytest.mark.parametrize("bad", [[0, 0], [math.nan, 1], [math.inf, 1]])
-def test_a_zero_vector_has_no_novelty(bad: list[float]) -> None:
+def test_zero_and_infinite_vectors_are_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="no cosine"):
         novelty(bad, [[1, 0]])
     with pytest.raises(ValueError, match="no cosine"):
@@ -223,7 +223,7 @@ def test_any_share_equals_integer_arithmetic(hundredths: list[int]) -> None:
         (0.71, 1, None, None, "redundancy"),
         (3 / 4, 1, None, None, "redundancy"),
         (2 / 3, 1, None, None, None),
-        (None, 1, None, None, None),  # it found nothing
+        (None, 1, None, None, None),  # the search found nothing
         (None, 10, None, None, "retrievals"),
         (0.0, 9, None, None, None),
         (0.0, 10, None, None, "retrievals"),
@@ -381,7 +381,7 @@ def test_the_course_of_a_debate_by_hand() -> None:
     assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
-        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # 0.25 of four, not the mean of two means
+        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # weighted by pieces: (3 x 0.3 + 0.1) / 4
         "retrieval_ended": {"defense": "redundancy"},
     }
 

@@ -44,7 +44,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([SUP, SUP, SUP], SUP, 3, 3, False),
         ([NOT, SUP, NOT], NOT, 2, 3, False),
         ([SUP, INC, INC], INC, 2, 3, False),  # the chief judge is outvoted
-        ([INC, SUP, NOT], INC, 1, 3, True),  # all differ: the chief judge's
+        ([INC, SUP, NOT], INC, 1, 3, True),  # all differ, so the chief judge's verdict wins
         ([NOT, SUP, INC], NOT, 1, 3, True),
         ([None, SUP, NOT], SUP, 1, 2, True),  # the first who gave a verdict is the chief judge
         ([SUP, None, NOT], SUP, 1, 2, True),
@@ -52,11 +52,11 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([None, None, INC], INC, 1, 1, False),
         ([INC], INC, 1, 1, False),
         ([SUP, NOT, NOT, INC, NOT], NOT, 3, 5, False),
-        ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent, though not half of them
-        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied ones the earliest judge's
-        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's, which is among them
+        ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent verdict wins without half of the votes
+        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied verdicts, that of the earliest judge wins
+        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's verdict is among the tied ones, so it wins
         ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
-        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge alone; the second judge's
+        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # nobody shares the chief judge's, so the second judge's wins
         ([None, INC, SUP, NOT, NOT], NOT, 2, 4, False),
         ([None, INC, SUP, NOT, INC], INC, 2, 4, False),
         ([INC, NOT, None, SUP, SUP], SUP, 2, 4, False),
@@ -170,7 +170,7 @@ def test_the_confidence_of_the_worked_example() -> None:
 
 
 def test_the_strength_of_a_consensus_by_hand() -> None:
-    assert [consensus_strength(*of) for of in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
+    assert [consensus_strength(*counts) for counts in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
     for winning, votes in ((0, 0), (0, 3), (4, 3), (-1, 3)):
         with pytest.raises(ValueError, match="cannot have won"):
             consensus_strength(winning, votes)
@@ -289,16 +289,16 @@ def test_any_confidence_is_the_clamped_sum_of_its_parts(
         return
     found = confidence(turns, gamma, plaintiff, defense)
     most, votes = max(Counter(given_verdicts).values()), len(given_verdicts)
-    of = found["confidence_parts"]
+    parts_by_name = found["confidence_parts"]
     assert 0 <= found["confidence"] <= 1
     assert found["confidence"] >= 0.10 or 3 * most < 2 * votes
-    assert of["consensus_strength"] == round(most / votes, 6)
-    assert 0 <= of["quality"] <= 1
-    assert -0.15 <= of["reflection"] <= 0.3
-    assert of["role_switch"] in (0.10, 0, -0.05)
-    total = of["base"] + of["role_switch"] + of["reflection"]
+    assert parts_by_name["consensus_strength"] == round(most / votes, 6)
+    assert 0 <= parts_by_name["quality"] <= 1
+    assert -0.15 <= parts_by_name["reflection"] <= 0.3
+    assert parts_by_name["role_switch"] in (0.10, 0, -0.05)
+    total = parts_by_name["base"] + parts_by_name["role_switch"] + parts_by_name["reflection"]
     assert found["confidence"] == pytest.approx(min(1, max(0.10 if 3 * most >= 2 * votes else 0, total)), abs=5e-6)
-    for figure in (found["confidence"], *of.values()):
+    for figure in (found["confidence"], *parts_by_name.values()):
         assert figure is None or (math.isfinite(figure) and str(figure) != "-0.0")
 
 

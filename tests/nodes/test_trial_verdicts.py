@@ -84,7 +84,7 @@ def test_own_labels_are_known_by_spelling_or_meaning(labels: Any, expected: tupl
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_labels_that_fit_no_verdict_or_the_same_verdict(labels: list[str]) -> None:
+def test_labels_without_a_distinct_verdict_each_are_refused(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 
@@ -183,7 +183,7 @@ def test_invalid_scores_are_refused(quality: str, score: Any) -> None:
         JudgementReply.model_validate(JUDGED | {quality: score})
 
 
-def test_a_judge_gives_reasons() -> None:
+def test_a_judgement_without_a_reason_is_refused() -> None:
     with pytest.raises(ValidationError):
         JudgementReply.model_validate(JUDGED | {"reason": " "})
 
@@ -227,6 +227,6 @@ def test_empty_and_repeated_entries_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("premises", [[], [""], [" ", "\n"], None, "Ice floats."])
-def test_a_claim_has_at_least_one_premise(premises: Any) -> None:
+def test_premises_without_any_text_are_refused(premises: Any) -> None:
     with pytest.raises(ValidationError):
         PremisesReply.model_validate({"premises": premises})

@@ -44,7 +44,7 @@ ROUND_2: dict[str, Any] = {
 
 
 def near(expected: Any) -> Any:
-    """The same structure, with floats compared to five places."""
+    """Replace each float of a nested dictionary by an approximate one, to five places."""
     if isinstance(expected, dict):
         return {key: near(value) for key, value in expected.items()}
     return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
@@ -119,7 +119,7 @@ def test_loss_and_credibility_by_hand() -> None:
 
 
 @pytest.mark.parametrize("size", [(0, 1), (1, 0), (-1, 1), (math.nan, 1), (1, math.inf)])
-def test_a_model_of_no_size_has_no_loss(size: tuple[float, float]) -> None:
+def test_the_loss_of_an_invalid_size_is_refused(size: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="counts above 0"):
         loss(*size)
 
@@ -140,7 +140,7 @@ def test_running_means_by_hand() -> None:
         reliability(0, 0, 0.5)
 
 
-def test_cosines_at_and_beyond_their_ends() -> None:
+def test_cosines_beyond_their_range_are_clamped() -> None:
     assert intimacy(mean_similarity(0, 1, -1)) == 2
     assert intimacy(mean_similarity(0, 1, 1 + 1e-7)) == 0
     assert intimacy(mean_similarity(0, 1, -1 - 1e-7)) == 2
@@ -204,23 +204,23 @@ def test_pruning_keeps_a_single_opponent(pruning: Pruning) -> None:
 # --- strategies -----------------------------------------------------------------------------------------------------
 
 
-def ask(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
+def run_next_round(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
     given = {**ROUND_1, "credibilities": {"1": 0.5, "2": 0.4, "3": 1.0}, **more}
     return next_round(first_history(), 1, **given, graph=graph, evaluation=evaluation)[:2]
 
 
 def test_a_full_graph_with_mdm_orders_all_opponents() -> None:
-    weights, kept_edges = ask("mdm", "full", credibilities=ONES)
+    weights, kept_edges = run_next_round("mdm", "full", credibilities=ONES)
     assert weights["3"] == near({"1": 0.40, "2": 0.54})
     assert kept_edges == {"1": ["3", "2"], "2": ["3", "1"], "3": ["2", "1"]}
 
 
 def test_a_full_graph_without_evaluation_keeps_the_order_of_the_agents() -> None:
-    assert ask("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert run_next_round("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
 
 
 def test_mdm_without_intimacy_and_self_orientation() -> None:
-    weights, kept_edges = ask("mdm_without_i_and_s")
+    weights, kept_edges = run_next_round("mdm_without_i_and_s")
     assert weights == near({"1": {"2": 0.24, "3": 0.3}, "2": {"1": 0.4, "3": 0.3}, "3": {"1": 0.4, "2": 0.24}})
     assert kept_edges == {"1": ["3"], "2": ["1"], "3": ["1"]}
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
@@ -229,9 +229,9 @@ def test_mdm_without_intimacy_and_self_orientation() -> None:
 
 
 def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
-    assert ask("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
-    assert ask("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
-    assert ask("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
+    assert run_next_round("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
+    assert run_next_round("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert run_next_round("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
         "1": [],
         "2": ["1"],
         "3": ["1"],
@@ -240,7 +240,11 @@ def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
 
 @pytest.mark.parametrize("h", [0.1, 0.3, 0.35, 0.6])
 def test_of_equal_scores_none_is_above_the_mean(h: float) -> None:
-    assert ask("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {"1": [], "2": [], "3": []}
+    assert run_next_round("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {
+        "1": [],
+        "2": [],
+        "3": [],
+    }
 
 
 def test_peer_evaluation_by_hand() -> None:
@@ -251,17 +255,17 @@ def test_peer_evaluation_by_hand() -> None:
     }
     scores = peer_means(given)
     assert scores == near({"1": 0.6, "2": 0.5, "3": 0.2})
-    assert ask("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # mean 0.4333
-    assert ask("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
+    assert run_next_round("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # mean 0.4333
+    assert run_next_round("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
 
 
 def test_an_unknown_peer_score_does_not_count() -> None:
     assert peer_means({"1": {"2": None}, "2": {}, "3": {}}) == {"1": None, "2": None, "3": None}
-    weights, kept_edges = ask("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
+    weights, kept_edges = run_next_round("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
     assert weights["1"] == {"2": 0.5, "3": 0.2}
     assert weights["2"] == {"3": 0.2}
     assert kept_edges == {"1": ["2"], "2": [], "3": ["2"]}  # mean 0.35
-    assert ask("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
+    assert run_next_round("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
 
 
 def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None:
@@ -274,7 +278,7 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
     assert agents_heard(weights, evaluation="none", d=1, seed=0) == drawn[0]
     assert len({json.dumps(kept_edges) for kept_edges in drawn}) > 20
     assert {i for kept_edges in drawn for i in kept_edges["a"]} == set("bcde")
-    assert [len(s) for s in ask("none")[1].values()] == [1, 1, 1]
+    assert [len(s) for s in run_next_round("none")[1].values()] == [1, 1, 1]
     assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
 
 
@@ -302,7 +306,7 @@ def test_a_history_of_another_debate_is_refused() -> None:
         next_round(first_history(), 2, **ROUND_1, credibilities=ONES)
 
 
-def test_pairs_have_one_key() -> None:
+def test_a_pair_has_one_key_in_either_order() -> None:
     assert pair("agent-2", "agent-10") == pair("agent-10", "agent-2") == "agent-10|agent-2"
 
 

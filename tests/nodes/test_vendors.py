@@ -68,7 +68,7 @@ async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch)
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
 
-async def test_a_refused_request_is_retried_in_one_loop_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_request_is_retried_by_moot_only(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {
         "status": 429,
         "error": {"type": "rate_limit_error", "message": "Slow down."},
@@ -77,7 +77,8 @@ async def test_a_refused_request_is_retried_in_one_loop_only(monkeypatch: pytest
     async with messages_api(busy, {"status": 529}, {"status": 500}, GOOD) as api:
         reply, ledger = await ask(api, monkeypatch)
     assert reply.answer == "SUPPORTS"
-    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)  # one for each request: the client asks once
+    # Each attempt sends one request, because the client itself does not retry.
+    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ async def test_errors_have_their_kind_and_message(
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
-async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_context_length_is_learned_from_a_refused_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
     async with messages_api({"status": 400, "error": long}) as api:
         failed, _ = await ask(api, monkeypatch)
@@ -220,18 +221,18 @@ async def test_azure_is_called_over_our_http_client(monkeypatch: pytest.MonkeyPa
 
 
 class Client(BaseModel):
-    """Options under other names, as some clients have them."""
+    """A client with other names for some options."""
 
     max_output_tokens: int | None = Field(default=None, alias="max_tokens")
     request_timeout: float | None = None
 
 
-def test_options_by_the_names_of_a_client() -> None:
+def test_options_have_the_names_that_a_client_uses() -> None:
     given = {"max_tokens": 5, "timeout": 2.0, "max_retries": 0, "temperature": None}
     assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
 
 
-def test_how_each_client_gets_a_schema() -> None:
+def test_each_client_gets_a_schema_in_its_own_option() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
     assert reply_options("words", wanted) == {}
     assert reply_options("google", wanted)["response_json_schema"] == {"type": "object"}
@@ -239,7 +240,7 @@ def test_how_each_client_gets_a_schema() -> None:
 
 
 class ThrottledError(Exception):
-    """As botocore raises it."""
+    """An error as botocore raises it."""
 
     def __init__(self) -> None:
         self.response = {

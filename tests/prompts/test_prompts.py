@@ -263,10 +263,10 @@ def trial_turns(given: Material) -> list[Turn]:
         {"step": "analyse", "plaintiff_counsel": 1.0, "defense_counsel": 2.0, "overall": 3.0, "contradictions": [text]},
     ]
     turn = {"round": 1, "phase": "primary", "agent": "plaintiff", "side": "plaintiff", "evidence_ids": ["ev-1"]}
-    return [cast(Turn, {**turn, **of}) for of in fields_of_turns]
+    return [cast(Turn, {**turn, **fields}) for fields in fields_of_turns]
 
 
-def rendered(text: str) -> list[tuple[str, str]]:
+def render_prompts(text: str) -> list[tuple[str, str]]:
     """Every prompt with the same text in every field whose content comes from users, models or sources."""
     recorder = Recorder(text)
 
@@ -308,7 +308,7 @@ HOSTILE = (
 
 
 def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
-    seen = rendered(PLAIN)
+    seen = render_prompts(PLAIN)
     folder = resources.files("moot.prompts")
     shipped = [
         f"{sub.name}/{file.name.removesuffix('.md')}"
@@ -341,7 +341,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
     ],
 )
 def test_prompts_of_one_role_start_with_the_same_text(role: str, steps: Sequence[str]) -> None:
-    """A provider's prefix cache can then serve them."""
+    """A provider's prefix cache can then serve these prompts."""
     starts = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
     assert len(starts) == 1
 
@@ -354,7 +354,7 @@ SHARED_FIRST = (
 
 @pytest.mark.parametrize("name", SHARED_FIRST)
 def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
-    """A provider's prefix cache can then serve them all."""
+    """A provider's prefix cache can then serve all speakers."""
     instructions, _, data = load(name).partition("\n---\n")
     assert not {"name", "tool", "persona"} & placeholders(instructions)
     assert data.startswith("{to_decide}\n{claim}\n")
@@ -366,13 +366,13 @@ def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
 @settings(deadline=None)
 @given(HOSTILE)
 def test_no_text_opens_or_closes_a_tag(text: str) -> None:
-    assert [tags(p) for p in rendered(text)] == [tags(p) for p in rendered(PLAIN)]
+    assert [tags(p) for p in render_prompts(text)] == [tags(p) for p in render_prompts(PLAIN)]
 
 
 @settings(deadline=None)
 @given(HOSTILE)
 def test_no_text_changes_the_instructions(text: str) -> None:
-    assert [instructions for instructions, _ in rendered(text)] == [i for i, _ in rendered(PLAIN)]
+    assert [instructions for instructions, _ in render_prompts(text)] == [i for i, _ in render_prompts(PLAIN)]
 
 
 def test_no_character_becomes_an_angle_bracket_of_ours() -> None:

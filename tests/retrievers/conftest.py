@@ -75,7 +75,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the encoder by an encoder without a model."""
     for module in ("corpus", "local"):
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_quick_encoder)

@@ -43,7 +43,7 @@ async def open_quick_encoder(*_: Any) -> QuickEncoder:
     return QuickEncoder()
 
 
-def numbered(first: int, end: int) -> list[Passage]:
+def numbered_passages(first: int, end: int) -> list[Passage]:
     """Passages that `is_found` finds by their numbers."""
     return [Passage(id=str(i), text=f"Entry {i} of the ledger.", source="ledger") for i in range(first, end)]
 
@@ -59,7 +59,7 @@ async def _use(folder: str) -> list[str]:
     """Index into, and search, the corpus `big` of a home folder; return the results or errors."""
     os.environ["MOOT_HOME"] = folder
     results = []
-    for call in (index_passages("big", numbered(0, 3)), is_found("big", 777), is_found("big", 777, "bm25")):
+    for call in (index_passages("big", numbered_passages(0, 3)), is_found("big", 777), is_found("big", 777, "bm25")):
         try:
             results.append(str(await call))
         except MootError as error:
@@ -69,7 +69,7 @@ async def _use(folder: str) -> list[str]:
 
 async def main(task: str, *words: str) -> None:
     if task == "index":
-        some = numbered(int(words[1]), int(words[2]))
+        some = numbered_passages(int(words[1]), int(words[2]))
         await index_passages(words[0], some, progress=lambda seen, _: print(seen, flush=True))
     elif task == "search":
         print(sum([await is_found(words[0], i) for i in range(int(words[1]))]))

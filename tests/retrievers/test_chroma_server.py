@@ -20,9 +20,9 @@ from tests.chroma_server import running_chroma
 
 from ..conftest import StartStub
 from .conftest import Serve
-from .quick import CHILD, is_found, numbered
+from .quick import CHILD, is_found, numbered_passages
 
-pytestmark = pytest.mark.usefixtures("empty_home", "quick")
+pytestmark = pytest.mark.usefixtures("empty_home", "quick_encoder")
 
 COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
@@ -66,7 +66,7 @@ async def error_of(call: Coroutine[Any, Any, Any]) -> MootError:
 async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = await index_passages("everywhere", numbered(0, 1100))
+    manifest = await index_passages("everywhere", numbered_passages(0, 1100))
     assert (manifest.passages, manifest.complete) == (1100, True)
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "elsewhere"))
     assert read_manifest("everywhere") == manifest
@@ -76,7 +76,7 @@ async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     monkeypatch.delenv("MOOT_CHROMA_URL")
     assert known_corpora() == sorted(DEMO_CORPORA)
     assert (await error_of(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
-    await index_passages("everywhere", numbered(0, 2))
+    await index_passages("everywhere", numbered_passages(0, 2))
     assert corpus_state("everywhere") != state
     assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
     monkeypatch.setenv("MOOT_CHROMA_URL", chroma)
@@ -84,7 +84,7 @@ async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
 
 
 async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:
-    await index_passages("growing", numbered(0, 20))
+    await index_passages("growing", numbered_passages(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
     child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "20", "40", stdout=-1)
     await child.communicate()
@@ -96,8 +96,8 @@ async def test_passages_stored_by_another_process_are_found_without_reopening(ch
     assert len(all_passages("growing")) == 40
 
 
-def test_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
-    asyncio.run(index_passages("shared", numbered(0, 50)))
+def test_event_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
+    asyncio.run(index_passages("shared", numbered_passages(0, 50)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
         assert all(threads.map(lambda kind: asyncio.run(is_found("shared", 33, kind)), kinds))
@@ -110,7 +110,7 @@ async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
 
 async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str) -> None:
     def passages_then_error() -> Iterator[Any]:
-        yield from numbered(0, 600)
+        yield from numbered_passages(0, 600)
         raise OSError("the disk went away")
 
     with pytest.raises(OSError, match="went away"):
@@ -118,7 +118,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str)
     error = await error_of(open_retriever("bm25:broken"))
     assert (error.kind, "interrupted after 512 passages" in error.detail) == ("unfinished_corpus", True)
     done = [(0, 0)]
-    await index_passages("broken", numbered(0, 600), progress=lambda *so_far: done.append(so_far))
+    await index_passages("broken", numbered_passages(0, 600), progress=lambda *so_far: done.append(so_far))
     assert done[-1] == (600, 88)
     assert await is_found("broken", 555)
 
@@ -131,24 +131,24 @@ async def test_cached_vectors_belong_to_the_texts_they_were_computed_from(
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_encoder)
     stub, stub_embedding = start_stub(), "openai:stub-embedding"
     name, encoder = f"{kind}-remembered", await open_encoder(stub_embedding)
-    await index_passages(name, numbered(0, 3), encoder=stub_embedding)
+    await index_passages(name, numbered_passages(0, 3), encoder=stub_embedding)
     source = await open_retriever(f"{kind}:{name}", encoder=stub_embedding)
     found = await source.search("Entry 2 of the ledger.", 3)
     requests = len(stub.calls())
     old = await vectors_of(found, encoder)
     assert (len(old), len(stub.calls())) == (3, requests)
-    changed = [p.model_copy(update={"text": f"Rewritten as {p.id}."}) for p in numbered(0, 3)]
+    changed = [p.model_copy(update={"text": f"Rewritten as {p.id}."}) for p in numbered_passages(0, 3)]
     await index_passages(name, changed, encoder=stub_embedding)
     await source.search("Entry 2 of the ledger.", 3)  # hybrid search still returns the old texts
     assert await vectors_of(found, encoder) == old
 
 
 async def test_another_encoder_is_refused(chroma: str) -> None:
-    await index_passages("encoded", numbered(0, 2))
+    await index_passages("encoded", numbered_passages(0, 2))
     stored = collection(chroma, "encoded")
     manifest = stored.metadata["moot"].replace("all-MiniLM-L6-v2", "openai:m")
     stored.modify(metadata={"moot": manifest})
-    for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered(2, 4))):
+    for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered_passages(2, 4))):
         error = await error_of(attempt)
         assert (error.kind, "embedder=openai:m" in error.detail) == ("corpus_mismatch", True)
 
@@ -159,13 +159,13 @@ async def test_another_encoder_is_refused(chroma: str) -> None:
 async def test_collections_of_others_are_left_alone(chroma: str) -> None:
     chroma_api(chroma).create_collection("theirs")
     assert "theirs" not in known_corpora()
-    for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered(0, 2))):
+    for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered_passages(0, 2))):
         error = await error_of(attempt)
         assert (error.kind, "not created by moot" in error.detail) == ("invalid_corpus", True)
 
 
 async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> None:
-    await index_passages("lost", numbered(0, 5))
+    await index_passages("lost", numbered_passages(0, 5))
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])
     error = await error_of(open_retriever("bm25:lost"))
@@ -184,12 +184,12 @@ async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> N
 async def test_a_search_after_the_servers_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_chroma(tmp_path) as (url, server):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
-        await index_passages("mortal", numbered(0, 20))
+        await index_passages("mortal", numbered_passages(0, 20))
         dense, both = await open_retriever("chroma:mortal"), await open_retriever("hybrid:mortal")
         assert len(await dense.search("Entry", 3)) == 3
         server.kill()
         await asyncio.to_thread(server.wait)
-        more = index_passages("mortal", numbered(20, 30))
+        more = index_passages("mortal", numbered_passages(20, 30))
         for call in (dense.search("Entry", 3), both.search("Entry", 3), open_retriever("bm25:mortal"), more):
             error = await error_of(call)
             assert (error.kind, error.exit_code, error.retryable) == ("unreachable", 3, True)
@@ -222,7 +222,11 @@ async def test_an_address_that_is_not_a_chroma_server_is_an_error(
     response: Response, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: response())).url)
-    for call in (open_retriever("chroma:any"), index_passages("any", numbered(0, 2)), open_retriever("bm25:demo")):
+    for call in (
+        open_retriever("chroma:any"),
+        index_passages("any", numbered_passages(0, 2)),
+        open_retriever("bm25:demo"),
+    ):
         error = await error_of(call)
         assert (error.kind, error.exit_code) == ("bad_response", 3)
         assert "Check MOOT_CHROMA_URL and that `chroma run` is running" in error.detail

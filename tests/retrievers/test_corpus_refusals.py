@@ -205,7 +205,7 @@ async def test_a_corpus_takes_only_its_own_encoder(
         await again
 
 
-async def test_vectors_that_change_while_a_corpus_is_built(
+async def test_vectors_of_changing_length_end_a_build(
     serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(n: int, body: dict[str, Any]) -> web.Response:

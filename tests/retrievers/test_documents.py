@@ -141,7 +141,7 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("data.json", b"{}", "its kind is not supported"),
     ],
 )
-def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
+def test_unreadable_files_give_clear_errors(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
     assert message in error_of(tmp_path, name, content)
 
 
@@ -170,7 +170,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_harmful_files_are_clear_errors_and_later_files_are_read(
+def test_harmful_files_give_clear_errors_and_later_files_are_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "SECONDS", 3.0)
@@ -180,7 +180,7 @@ def test_harmful_files_are_clear_errors_and_later_files_are_read(
     found = [p for p in read_passages(write_files(tmp_path, files), refused.append) if p.source == "2.pdf"]
     assert [p.text for p in found] == ["Read all the same."]
     assert all(str(problem).startswith(f"1-{name} cannot be read: ") for problem in refused)
-    assert bool(refused) != (name == "loop.pdf"), "a page count that is a lie harms nothing"
+    assert bool(refused) != (name == "loop.pdf"), "a false page count does no harm"
 
 
 def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:
@@ -222,14 +222,14 @@ def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pyt
     assert "2 files were not read (named above); the others are indexed." in output
     assert "6 passages read, 6 encoded" in output
     out = tmp_path / "verdict.json"
-    control = ["verify", "It has no locks.", "--graph", "standard_mad", "--model", "fake:1", "--out", str(out)]
-    done = moot(*control, "--set", 'sources=["bm25:mixed"]', "--set", "max_rounds=1")
+    verify = ["verify", "It has no locks.", "--graph", "standard_mad", "--model", "fake:1", "--out", str(out)]
+    done = moot(*verify, "--set", 'sources=["bm25:mixed"]', "--set", "max_rounds=1")
     assert "report, page 2 [" in done.stdout or "(report.pdf, page 2)" in done.stdout, done.stdout + done.stderr
     assert "2" in [piece.get("page") for piece in json.loads(out.read_text())["evidence"]]
     assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2
 
 
-def test_links_and_special_files_in_a_folder(tmp_path: Path) -> None:
+def test_links_and_special_files_in_a_folder_are_refused(tmp_path: Path) -> None:
     (folder := tmp_path / "folder").mkdir()
     (folder / "inside").mkdir()
     write_files(folder / "inside", {"notes.txt": "A note."})
@@ -266,16 +266,16 @@ def test_indexing_starts_before_all_files_are_read(tmp_path: Path, monkeypatch: 
     read_before_storing: list[int] = []
     read, store = read_passages, index_passages
 
-    def reading(*given: Any) -> Iterator[Passage]:
+    def record_and_read(*given: Any) -> Iterator[Passage]:
         for passage in read(*given):
             taken.append(passage.id)
             yield passage
 
-    def storing(*given: Any, **options: Any) -> Any:
+    def record_and_store(*given: Any, **options: Any) -> Any:
         read_before_storing.append(len(taken))
         return store(*given, **options)
 
-    monkeypatch.setattr(index, "read_passages", reading)
-    monkeypatch.setattr(index, "index_passages", storing)
+    monkeypatch.setattr(index, "read_passages", record_and_read)
+    monkeypatch.setattr(index, "index_passages", record_and_store)
     index.index_path(str(tmp_path / "notes.txt"), "begun", None)
     assert (read_before_storing, len(taken)) == ([1], 60)

@@ -161,7 +161,7 @@ async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, me
 
 
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}])
-async def test_a_rate_limit_refusal_is_no_attempt(endpoint: Serve, header: dict[str, str]) -> None:
+async def test_a_rate_limit_refusal_does_not_count_as_an_attempt(endpoint: Serve, header: dict[str, str]) -> None:
     busy = web.json_response
     server = await endpoint(lambda n, _: busy({}, status=429, headers=header) if n < 3 else embedding([[1.0, 0.0]]))
     encoder = await open_encoder("openai:stub-embedding", Limits(attempts=1))

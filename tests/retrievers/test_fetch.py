@@ -138,15 +138,15 @@ async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
         ("/large", "more than 0 MiB"),
     ],
 )
-def test_addresses_that_are_not_fetched_are_clear_errors(
+def test_addresses_that_are_not_fetched_give_clear_errors(
     site: str, path: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = socket.getaddrinfo
 
-    def looked_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+    def look_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
         return real("10.0.0.7" if host == "inner.test" else host, port, *args, **options)
 
-    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(fetching, "LARGEST", 4000)
     with pytest.raises(MootError) as caught:
         fetch(site + path)

@@ -112,7 +112,7 @@ def retriever_that(act: object) -> object:
     return Own()
 
 
-async def test_a_search_that_blocks_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_blocking_search_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
     module(monkeypatch, slow=retriever_that(lambda query: [Document("Late.")] if go.wait(30) else []))
     searching = asyncio.create_task((await open_retriever("langchain:own:slow")).search("lake", 1))

@@ -81,9 +81,9 @@ names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(
 def test_the_share_holds_in_a_search_and_with_the_pool(found: list[str], pool: list[str], share: float) -> None:
     before = within_share([piece(name) for name in pool], share)
     shown = within_share([piece(name) for name in found], share, before)
-    of = origins([*before, *shown])
+    grouped = origins([*before, *shown])
     for joined in (shown, list({p["id"]: p for p in [*before, *shown]}.values())):
-        count = Counter(of[p["id"]] for p in joined)
+        count = Counter(grouped[p["id"]] for p in joined)
         assert all(number <= max(1, floor(share * len(joined) + 1e-9)) for number in count.values())
 
 

@@ -53,12 +53,12 @@ def test_each_kind_of_source_has_its_origin() -> None:
         piece("Eight.", source="given"),
         piece("Nine.", source="given"),
     ]
-    of = [*origins(pieces).values()]
-    assert of[:7] == ["reuters.com", "reuters.com"] + ["https://en.wikipedia.org/wiki/Quay"] * 2 + [
+    grouped = [*origins(pieces).values()]
+    assert grouped[:7] == ["reuters.com", "reuters.com"] + ["https://en.wikipedia.org/wiki/Quay"] * 2 + [
         "https://en.wikipedia.org/wiki/Mole",
         *["notes: Harbours"] * 2,
     ]
-    assert of[7] != of[8]
+    assert grouped[7] != grouped[8]
 
 
 def test_pages_and_headings_of_a_file_are_one_document(tmp_path: Path) -> None:

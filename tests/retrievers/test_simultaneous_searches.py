@@ -36,12 +36,12 @@ def batch_sizes(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before
     sizes: list[int] = []
     found = source._query_batch
 
-    def counting(vectors: Any, k: int) -> Any:
+    def count_and_search(vectors: Any, k: int) -> Any:
         sizes.append(len(vectors))
         before()
         return found(vectors, k)
 
-    monkeypatch.setattr(source, "_query_batch", counting)
+    monkeypatch.setattr(source, "_query_batch", count_and_search)
     return sizes
 
 
@@ -56,10 +56,10 @@ async def test_simultaneous_searches_are_one_batch_per_number_of_passages(
 
 
 async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
+    def raise_error() -> None:
         raise WorldError("The disk is gone.", kind="unreachable")
 
-    sizes = batch_sizes(source, monkeypatch, fails)
+    sizes = batch_sizes(source, monkeypatch, raise_error)
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
     assert [str(error) for error in errors] == ["The disk is gone."] * 3
     assert len({id(error) for error in errors}) == 3

@@ -38,7 +38,7 @@ async def test_the_request_has_the_search_options(start: StartVendor) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 432, 433])
-async def test_more_statuses_of_a_used_up_quota(start: StartVendor, status: int) -> None:
+async def test_a_used_up_quota_is_recognised_by_its_status(start: StartVendor, status: int) -> None:
     await start(TAVILY, lambda n: web.Response(status=status))
     with pytest.raises(UserError, match="used up") as caught:
         await (await open_retriever("tavily")).search("deepest lake", 3)

@@ -44,7 +44,7 @@ CONTEXT = {"model": "openai:stub"}
 
 @cache
 def python() -> str | None:
-    """A Python with the extra `service`: the one in ``MOOT_SERVICE_PYTHON``, else this one; None if neither has it."""
+    """A Python with the extra `service`: ``MOOT_SERVICE_PYTHON`` if set, else this one; None if it lacks the extra."""
     named = str(Path(os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)).absolute())
     found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
     return None if found.returncode else named
@@ -117,11 +117,11 @@ class Service:
         """The end of a process's log."""
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
-    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait_for(self, condition: Callable[[], bool], message: str) -> None:
         """Wait until a condition holds."""
         until = time.monotonic() + PATIENCE
-        while not is_so():
-            assert time.monotonic() < until, what
+        while not condition():
+            assert time.monotonic() < until, message
             time.sleep(0.1)
 
     def is_ready(self, name: str) -> bool:

@@ -79,8 +79,8 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
     lost = ServedLedger(postgres, "a process that is silent")
     lost.begin(request("run"))
     assert [status for _, status, _ in place_debate(one)] == ["interrupted"]
-    assert other.begin(request("run")).resumed  # its worker was lost, and the server begins the run again
-    lost.end("a" * 32, "interrupted", None, None)  # it was slow, not dead
+    assert other.begin(request("run")).resumed  # the worker was lost, and the server begins the run again
+    lost.end("a" * 32, "interrupted", None, None)  # the lost worker was slow, not dead
     assert other.debates()[0].status == "running"
     lost.end("a" * 32, "done", "document", None)
     assert other.debates()[0].status == "done"
@@ -161,18 +161,21 @@ async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one
         assert len(debates.stems()) == 1
 
 
-def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idempotency_key_is_reserved_once(
+    postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
         assert keys.reserve_key("key", "print", "one", None).is_ours
         waits = keys.reserve_key("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.release_key("key", "two")  # not that request's
+        keys.release_key("key", "two")  # the key is reserved by the other request
         keys.store_run("key", "one", "run")
         assert keys.reserve_key("key", "print", "two", None).run == "run"
         assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request
-        assert keys.reserve_key("key", "print", "two", "run").is_ours  # its debate is to be resumed
+        # The key's run is over, and its debate is to be resumed.
+        assert keys.reserve_key("key", "print", "two", "run").is_ours
         keys.release_key("key", "two")
         assert keys.reserve_key("key", "other", "three", None).is_ours
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
-        assert keys.reserve_key("key", "other", "four", None).is_ours  # its worker is lost
+        assert keys.reserve_key("key", "other", "four", None).is_ours  # the run's worker is lost

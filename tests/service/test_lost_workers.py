@@ -70,7 +70,7 @@ def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: 
         check_stored(service, bob, "Nutmeg", places)
 
 
-def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None:
+def test_a_document_is_stored_if_its_worker_was_killed_before(service: Service) -> None:
     with service.client_of("bob") as bob:
         with storing_blocked(service) as one_waits:
             place = begin(bob, "Mace is a spice.")
@@ -82,7 +82,7 @@ def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None
         assert len(service.stub.calls()) == calls
 
 
-def test_a_worker_killed_before_it_stored_the_result_of_a_reply(service: Service) -> None:
+def test_the_result_of_a_reply_is_stored_if_its_worker_was_killed_before(service: Service) -> None:
     with service.client_of("bob") as bob:
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")

@@ -16,7 +16,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def all_is_there_again(service: Service) -> Iterator[None]:
+def start_stopped_services(service: Service) -> Iterator[None]:
     """Start the services that a failed test left stopped."""
     yield
     if service.processes["redis"].poll() is not None:

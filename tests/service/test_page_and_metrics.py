@@ -99,7 +99,7 @@ async def test_the_page_continues_if_the_worker_of_its_debate_is_killed(
     killed = worker_of(watched)
     watched.kill(killed)
     await page.screenshot(path=tmp_path / "killed.png", full_page=True)
-    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes it
+    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes the debate
     assert len(watched.stub.prompts()) - before <= CALLS + AT_ONCE
     watched.start(killed)
     await asyncio.to_thread(watched.wait_for, lambda: watched.is_ready(killed), f"{killed} is not ready")
@@ -124,7 +124,7 @@ def test_workers_have_metrics(watched: Service, receiver: Receiver) -> None:
     for name in ("page", "worker-1", "worker-2"):
         url, named = f"http://127.0.0.1:{watched.ports[name]}/metrics", {"Host": f"{name}:8000"}
         shown.append(httpx.get(url, headers={**named, **bearer(METRICS_TOKEN)}).raise_for_status().text)
-        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # it includes all users
+        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # metrics include all users
             assert httpx.get(url, headers={**named, **headers}).status_code == 401
     assert DONE not in shown[0]  # the page runs no debates
     done = [sample(text, DONE, 'moot_status="done"') for text in shown[1:] if DONE in text]

@@ -18,7 +18,7 @@ pytestmark = [
 PRICED = {"model": "openai:gpt-5"}
 
 
-def debated(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
+def run_debate(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
     """Run a debate to its end."""
     asked = {"assistant_id": "standard_prompting", "input": {"claim": claim}, "context": context}
     return client.post("/runs/wait", json={**asked, **more})
@@ -30,7 +30,7 @@ def check_refused(answer: httpx.Response, reason: str) -> None:
     assert reason in answer.json()["detail"]
 
 
-def logged_in(client: httpx.Client, user: str) -> str:
+def log_in(client: httpx.Client, user: str) -> str:
     """Log a user in; return the page with the user's numbers."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
@@ -39,13 +39,13 @@ def logged_in(client: httpx.Client, user: str) -> str:
 
 def test_spent_money_counts_against_the_quota(service: Service) -> None:
     with service.client_of("dee") as dee:
-        assert debated(dee, "Dill is green.").json()["status"] == "done"
-        check_refused(debated(dee, "Dill is blue."), "spent $")
+        assert run_debate(dee, "Dill is green.").json()["status"] == "done"
+        check_refused(run_debate(dee, "Dill is blue."), "spent $")
         for one in dee.get("/moot/api/debates").json()["debates"]:
             dee.request("DELETE", f"/moot/api/debates/{one['id']}").raise_for_status()
         assert dee.get("/moot/api/debates").json()["total"] == 0
-        check_refused(debated(dee, "Dill is red."), "spent $")
-        assert "In the last 24 hours: 1 debates, " in logged_in(dee, "dee")
+        check_refused(run_debate(dee, "Dill is red."), "spent $")
+        assert "In the last 24 hours: 1 debates, " in log_in(dee, "dee")
 
 
 def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
@@ -62,26 +62,26 @@ def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
             (PRICED, {"command": {"update": {"settings": CONTEXT}}, "input": None}),
             ({}, {}),  # the default model
         ):
-            refused = debated(eve, "Leeks are long.", context, **more)
+            refused = run_debate(eve, "Leeks are long.", context, **more)
             assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting"), refused.text
             assert "No price is known for " in refused.json()["detail"]
         assert len(service.stub.prompts()) == before
-        assert debated(eve, "Leeks are short.").json()["status"] == "done"
-        assert "In the last 24 hours: 1 debates" in logged_in(eve, "eve")
+        assert run_debate(eve, "Leeks are short.").json()["status"] == "done"
+        assert "In the last 24 hours: 1 debates" in log_in(eve, "eve")
 
 
 def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
     with service.client_of("fay") as fay:
         asking = "INSERT INTO moot.spent (id, person, tokens) VALUES ('untold', 'fay', 0) RETURNING 1"
         assert service.query(asking)
-        check_refused(debated(fay, "Chives are thin."), "the cost of 1 of your debates is not known")
+        check_refused(run_debate(fay, "Chives are thin."), "the cost of 1 of your debates is not known")
         assert service.query("DELETE FROM moot.spent WHERE id = 'untold' RETURNING 1")
 
 
 def test_used_tokens_count_against_the_quota(service: Service) -> None:
     with service.client_of("ida") as ida:
-        assert debated(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
-        check_refused(debated(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may use 10")
+        assert run_debate(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
+        check_refused(run_debate(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may use 10")
 
 
 def test_finding_claims_counts_against_the_quota(service: Service) -> None:
@@ -89,7 +89,7 @@ def test_finding_claims_counts_against_the_quota(service: Service) -> None:
         asked = {"assistant_id": "find_claims", "input": {"text": "The bridge opened in 1932."}, "context": PRICED}
         assert fay.post("/runs/wait", json=asked).raise_for_status().json()["status"] == "done"
         assert service.query("SELECT tokens > 0, usd > 0 FROM moot.spent WHERE person = 'fay'") == [(True, True)]
-        check_refused(debated(fay, "The bridge is red."), "spent $")
+        check_refused(run_debate(fay, "The bridge is red."), "spent $")
 
 
 def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None:

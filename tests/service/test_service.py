@@ -49,7 +49,7 @@ def test_a_terminated_process_ends_after_its_work(service: Service) -> None:
         assert process.wait(60) == 0, service.log("third")
     del service.processes["third"]
     assert "sent" in service.log("third")
-    assert "taken apart" not in service.log("third"), "the process took its interpreter apart, which takes seconds"
+    assert "taken apart" not in service.log("third"), "the process finalised its interpreter, which takes seconds"
 
 
 def test_a_worker_runs_a_debate_and_the_page_shows_it_to_its_user_only(service: Service) -> None:

@@ -33,7 +33,9 @@ class Recorded:
     def points(self, metric: str, **wanted: Any) -> list[Any]:
         """A metric's points with these attributes; a dot in a name is written as two underscores."""
         data: Any = self.reader.get_metrics_data()
-        found: list[Any] = [one for of in data.resource_metrics for scope in of.scope_metrics for one in scope.metrics]
+        found: list[Any] = [
+            one for resource in data.resource_metrics for scope in resource.scope_metrics for one in scope.metrics
+        ]
         points = [point for one in found if one.name == metric for point in one.data.data_points]
         asked = {name.replace("__", "."): value for name, value in wanted.items()}
         return [point for point in points if set(asked.items()) <= set(point.attributes.items())]

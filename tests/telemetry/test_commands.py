@@ -50,7 +50,7 @@ def test_a_command_sends_spans_and_metrics(start_stub: StartStub) -> None:
     assert names.count("invoke_workflow society_of_minds") == 1
     assert receiver.total("moot.endpoint.refusals") == 1
     assert receiver.total("moot.debate.duration", moot__status="done") == 1
-    assert {of["service.name"] for of in receiver.resources} == {"newsroom"}
+    assert {resource["service.name"] for resource in receiver.resources} == {"newsroom"}
     assert b"MARKED" not in receiver.raw
     started, ended = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
     assert (started["event"], ended["event"]) == ("debate begun", "debate ended")
@@ -68,8 +68,8 @@ def test_the_processes_of_a_batch_send_their_telemetry(start_stub: StartStub, tm
     assert done.returncode == 0, done.stderr
     assert receiver.total("moot.debate.duration", moot__status="done") == 6
     assert len([name for name, _ in receiver.spans if name.startswith("chat")]) == 6
-    assert {of["service.name"] for of in receiver.resources} == {"moot"}
-    assert len({of["service.instance.id"] for of in receiver.resources}) >= 2
+    assert {resource["service.name"] for resource in receiver.resources} == {"moot"}
+    assert len({resource["service.instance.id"] for resource in receiver.resources}) >= 2
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def test_a_disabled_sdk_records_no_telemetry(start_stub: StartStub) -> None:
     assert receiver.raw == b""
 
 
-UNASKED = """
+WITHOUT_CONFIGURATION = """
 import asyncio, sys
 from moot.graphs.standard_prompting import graph
 from moot.graphs import load_graph
@@ -139,13 +139,13 @@ def test_opentelemetry_is_imported_only_if_configured(
     start_stub: StartStub,
 ) -> None:  # langsmith imports OpenTelemetry's SDK itself
     start_stub()
-    status, loaded = subprocess.check_output([sys.executable, "-c", UNASKED], text=True).splitlines()
+    status, loaded = subprocess.check_output([sys.executable, "-c", WITHOUT_CONFIGURATION], text=True).splitlines()
     assert status == "done"
     light = ["moot.core.telemetry", "moot.core.telemetry.switch"]
     assert loaded.split() == [*light, *(f"moot.nodes._telemetry{name}" for name in ("", ".logs", ".start"))]
 
 
-JOINED = """
+PROGRAM_WITH_SPAN = """
 import asyncio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -176,5 +176,5 @@ print(names)
 
 def test_debates_join_the_trace_of_a_users_program(start_stub: StartStub) -> None:
     start_stub()
-    output = subprocess.check_output([sys.executable, "-c", JOINED], text=True)
+    output = subprocess.check_output([sys.executable, "-c", PROGRAM_WITH_SPAN], text=True)
     assert output.strip() == str(["chat gpt-4o-mini", "answer", "invoke_workflow standard_prompting", "mine"])

@@ -60,7 +60,7 @@ async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: Start
     }
 
 
-async def test_metrics_count_what_the_document_counts(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_metrics_equal_the_counts_of_the_document(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     document = await society.ainvoke({"claim": CLAIM}, context=settings_of(max_rounds=1))
     used = document["usage"]

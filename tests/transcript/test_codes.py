@@ -42,7 +42,7 @@ def test_codes_are_replaced_by_words(detail: str, words: str) -> None:
     assert in_words(detail).endswith(words)
 
 
-def test_settings_have_their_names_on_the_page() -> None:
+def test_settings_are_named_as_on_the_page() -> None:
     named = dict(re.findall(r'^  (\w+): "(.*)",$', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     assert {name: re.sub(r" \(.*\)$", "", named[name]) for name in CODES["setting"]} == CODES["setting"]
 

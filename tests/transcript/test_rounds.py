@@ -40,7 +40,7 @@ def check_reasons(output: Output, reasons: list[str], *words: str) -> None:
     again = [line for section in lines(document) for line in section.lines]
     for texts in ([line.text for line in printed], [line.text for line in again]):
         assert [text for text in texts if text in words] == list(words)
-    for kind in ("md", "html"):  # these have their own wording
+    for kind in ("md", "html"):  # reports have their own wording
         assert words_for("stop", document["stop_reason"]) in report(document, kind)
 
 

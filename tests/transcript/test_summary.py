@@ -42,7 +42,7 @@ async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> No
     assert [one["text"] for one in summary["sentences"]] == ["They lay eggs."]
     assert summary["dropped"] == 2
     assert [one["stance"] for one in summary["stances"]] == ["for"]
-    named = {**SUMMARY, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # one of them is invented
+    named = {**SUMMARY, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # quote 2 is invented
     assert supported_summary(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 

@@ -56,7 +56,7 @@ async def reach(page: Page, name: str) -> None:
         await page.keyboard.press("Tab")
         if str(await page.evaluate(FOCUSED)).startswith(name):
             return
-    raise AssertionError(f"no {name!r} is reached")
+    raise AssertionError(f"no {name!r} was reached")
 
 
 def stored_document(served: Served, page: Page) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def stored_document(served: Served, page: Page) -> dict[str, Any]:
     return document
 
 
-async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_debate_runs_from_the_form_to_its_file(page: Page, served: Served, tmp_path: Path) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
@@ -196,7 +196,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     await page.keyboard.type(typed)
     await reach(page, "Send")
     await page.keyboard.press("Enter")
-    if moment == "verdict":  # it is decided and shown again
+    if moment == "verdict":  # the verdict is decided and shown again
         await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
         await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
         await reach(page, "Accept everything")
@@ -302,7 +302,7 @@ async def test_a_debate_is_stopped(page: Page) -> None:
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
     assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
-    await page.get_by_role("button", name="Go on").click()  # an interrupted debate goes on at a click
+    await page.get_by_role("button", name="Go on").click()  # a click resumes the interrupted debate
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
 

@@ -112,19 +112,19 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served) ->
     await page.get_by_role("button", name="Check 1 claim").wait_for()
 
 
-async def test_a_link_opened_while_a_model_loads(page: Page, served: Served) -> None:
+async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Served) -> None:
     """Before the first node has ended, only the run itself contains the claim."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
     assert page.context.browser
     other = await page.context.browser.new_page()
 
-    async def loading(route: Route) -> None:
+    async def hide_first_state(route: Route) -> None:
         state: Any = await (await route.fetch()).json()
         early = {key: state["values"][key] for key in ("claim",) if key in state["values"]}
         await route.fulfill(body=json.dumps({**state, "values": early}), content_type="application/json")
 
-    await other.route("**/threads/*/state", loading)
+    await other.route("**/threads/*/state", hide_first_state)
     await other.route("**/runs/*/stream*", lambda route: None)  # no event comes yet
     async with other.expect_response("**/moot/api/told*") as response:
         await other.goto(page.url)

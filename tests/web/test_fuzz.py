@@ -93,7 +93,7 @@ def operation(path: str, body: Schema | None) -> Schema:
     return asked | {"responses": {"default": {"description": "An answer."}}}
 
 
-def described() -> Schema:
+def describe_api() -> Schema:
     """The OpenAPI description of our routes, and of the server's routes whose requests we check."""
     paths: dict[str, Schema] = {path: {"post": operation(path, body)} for path, body in CHECKED.items()}
     for route in ROUTES:
@@ -112,7 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield from langgraph_dev(folder / "server", stub)
 
 
-API: Any = schemathesis.openapi.from_dict(described())
+API: Any = schemathesis.openapi.from_dict(describe_api())
 OPERATIONS = [found.ok() for found in API.get_all_operations()]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import running_stub
-from tests.installed.package import declare, installed
+from tests.installed.package import declare, install_tutorial
 from tests.web.conftest import Served, serve
 from tests.web.test_browser import SUPPORTED, start, stored_document
 
@@ -28,7 +28,7 @@ ANSWERS: list[dict[str, Any]] = [{"fields": {"answer": "SUPPORTS", "rationale": 
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The server, with the tutorial's package and one that cannot be imported."""
     folder = tmp_path_factory.mktemp("installed")
-    target = installed(folder)
+    target = install_tutorial(folder)
     declare(target, "torn", "import no_such_module", graph="torn = torn:graph")
     with running_stub(folder / "stub", ANSWERS) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(target))
@@ -53,14 +53,14 @@ def test_the_request_of_the_tutorial_is_answered(served: Served) -> None:
     assert (document["graph"], document["status"], document["error"]) == ("chaired", "done", None)
 
 
-def test_its_settings_are_checked_like_those_of_other_debates(served: Served) -> None:
+def test_settings_of_the_installed_debate_are_checked(served: Served) -> None:
     run = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": {"k": 3}}
     code, refused = response_of(served, "/runs/wait", run)
     assert (code, refused["kind"]) == (422, "invalid_setting")
     assert "moot settings chaired" in refused["detail"]
 
 
-def test_it_is_an_mcp_tool(served: Served) -> None:
+def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     tools = {tool["name"]: tool for tool in response_of(served, "/mcp", message)["result"]["tools"]}
     assert tools["chaired"]["title"] == "Chaired debate"
@@ -79,7 +79,7 @@ def test_a_debate_that_cannot_be_imported_is_reported_and_others_run(served: Ser
     assert code in (404, 422)
 
 
-async def test_the_page_runs_it_from_the_form_to_the_report(page: Page, served: Served) -> None:
+async def test_the_page_runs_the_installed_debate_from_the_form_to_the_report(page: Page, served: Served) -> None:
     choices = response_of(served, "/moot/api/choices")
     assert choices["methods"]["chaired"] == "Chaired debate"
     assert "minutes" in choices["sources"]

@@ -178,7 +178,7 @@ def test_a_server_on_a_public_address_needs_a_token(monkeypatch: pytest.MonkeyPa
     check_token(host)
 
 
-def test_it_says_so_at_once_and_that_the_home_cannot_be_written(
+def test_a_missing_token_and_an_unwritable_home_are_errors_at_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").touch()

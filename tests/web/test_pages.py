@@ -106,7 +106,9 @@ async def test_scores_are_shown_before_their_answers(client: TestClient) -> None
 
 
 def test_every_step_has_words() -> None:
-    nodes = {name.split(":")[-1] for of in DESCRIPTIONS for name in load_graph(of).graph.get_graph(xray=3).nodes}
+    nodes = {
+        name.split(":")[-1] for system in DESCRIPTIONS for name in load_graph(system).graph.get_graph(xray=3).nodes
+    }
     assert nodes - {"__start__", "__end__"} <= {*STEPS}
 
 

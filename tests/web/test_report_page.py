@@ -54,7 +54,7 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     assert stored["reader_summary"]["dropped"] == 1
     await page.reload()
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
-    assert len(debates.load(id)["calls"]) == len(stored["calls"])  # it is not paid for again
+    assert len(debates.load(id)["calls"]) == len(stored["calls"])  # the summary is not paid for again
 
 
 async def test_a_claim_review_is_saved_once_its_publisher_and_page_are_named(

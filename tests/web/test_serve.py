@@ -39,7 +39,7 @@ class Outside:
                 with caller:
                     self.callers.append(caller.recv(200))
         except OSError:
-            return  # it is closed
+            return  # the socket is closed
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterat
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_it_serves_from_a_new_folder(served: Server, outside: Outside) -> None:
+def test_a_server_starts_in_a_new_folder(served: Server, outside: Outside) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
@@ -98,7 +98,7 @@ def test_a_port_in_use_is_an_error(served: Server) -> None:
     check_free("127.0.0.1", free_port())
 
 
-def test_it_stops_at_once_and_leaves_no_files(served: Server) -> None:
+def test_a_server_stops_at_once_and_leaves_no_files(served: Server) -> None:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub-slow"}}
     body = json.dumps(run | {"stream_mode": "custom"}).encode()
     request = urllib.request.Request(f"{served.url}/runs/stream", body, {"content-type": "application/json"})

@@ -61,14 +61,14 @@ def second_folder(folder: Path) -> Path:
 def two_servers(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
     """Two servers on one home, for all tests that stop no server; each test looks at its own debates only."""
     folder = tmp_path_factory.mktemp("both")
-    with serving(folder, stub) as one, serving(second_folder(folder), stub) as other:
-        yield one, other
+    with serving(folder, stub) as first, serving(second_folder(folder), stub) as second:
+        yield first, second
 
 
-def wait_for_result(found: Callable[[], Any]) -> Any:
+def wait_for_result(check: Callable[[], Any]) -> Any:
     """Repeat a check until its result is true; return the result."""
     deadline = time.monotonic() + 60
-    while not (value := found()):
+    while not (value := check()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return value
@@ -133,7 +133,7 @@ def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint,
         assert (row["claim"], row["graph"], row["can"]) == (claim, "tool_mad", "resume")
         place = server.json(f"{ROUTE}/{row['id']}/resume", {})
         assert place["thread_id"] == run["thread_id"]
-        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it continues already
+        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # the debate continues already
         server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
         paid = sent_by(stub.calls()[before:]).chats
         assert listed_debates(server, "interrupted") == []
@@ -255,41 +255,41 @@ def test_two_servers_on_one_home_run_the_debate_of_a_key_once(
 
 
 def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server]) -> None:
-    one, other = two_servers
+    first, second = two_servers
     claim = "Two replies come at once."
 
-    def answered(server: Server) -> bytes:
+    def send_reply(server: Server) -> bytes:
         return server.send(f"/threads/{thread}/runs/wait", reply)
 
     with ThreadPoolExecutor(4) as pool:
-        for servers in ([one, one], [one, other]):
-            thread = one.json("/threads", {})["thread_id"]
-            one.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
-            wait = one.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
-            other.json("/threads", {"thread_id": thread, "metadata": {"graph_id": "tool_mad"}})
+        for servers in ([first, first], [first, second]):
+            thread = first.json("/threads", {})["thread_id"]
+            first.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
+            wait = first.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
+            second.json("/threads", {"thread_id": thread, "metadata": {"graph_id": "tool_mad"}})
             reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
-            answers = [json.loads(answer) for answer in pool.map(answered, servers)]
+            answers = [json.loads(answer) for answer in pool.map(send_reply, servers)]
             assert any(answer.get("status") == "done" for answer in answers)
-            wait_for_result(lambda: not listed_debates(one, "running"))
-    for entries in (listed_debates(one), documents(one)):
+            wait_for_result(lambda: not listed_debates(first, "running"))
+    for entries in (listed_debates(first), documents(first)):
         assert [debate["status"] for debate in entries if debate["claim"] == claim] == ["done", "done"]
 
 
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
-    with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as one:
-        run = start_unwatched(one, slow, CLAIM, 1)
-        with serving(second_folder(tmp_path), slow) as other:  # it finds the debate's thread in the other server's file
-            assert [row["can"] for row in listed_debates(one, "running")] == ["watch"]
-            assert ["can" in row for row in listed_debates(other, "running")] == [False]
-            [row] = listed_debates(other)
-            assert other.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            one.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
-            [row] = listed_debates(other, "interrupted")
-            place = other.json(f"{ROUTE}/{row['id']}/resume", {})
-            wait_for_result(lambda: [row["can"] for row in listed_debates(other, "running")] == ["watch"])
-            assert one.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            assert "thread" not in listed_debates(one)[0]
-            other.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
+    with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as first:
+        run = start_unwatched(first, slow, CLAIM, 1)
+        with serving(second_folder(tmp_path), slow) as second:  # it reads the first server's threads
+            assert [row["can"] for row in listed_debates(first, "running")] == ["watch"]
+            assert ["can" in row for row in listed_debates(second, "running")] == [False]
+            [row] = listed_debates(second)
+            assert second.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+            first.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
+            [row] = listed_debates(second, "interrupted")
+            place = second.json(f"{ROUTE}/{row['id']}/resume", {})
+            wait_for_result(lambda: [row["can"] for row in listed_debates(second, "running")] == ["watch"])
+            assert first.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+            assert "thread" not in listed_debates(first)[0]
+            second.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
 async def test_a_click_resumes_a_debate_after_a_kill(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
