@@ -98,8 +98,8 @@ def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line:
     assert [one.text for one in printed if one.tone == "caveat"] == list(caveats)
     assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
     assert (
-        describe_document(document, over=True)["caveats"]
-        == describe_document(document, over=False)["caveats"]
+        describe_document(document, has_ended=True)["caveats"]
+        == describe_document(document, has_ended=False)["caveats"]
         == list(caveats)
     )
     for kind in ("md", "html"):
@@ -123,7 +123,7 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
         f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Test it on its own.",
     )  # fmt: skip
     assert not [line for line in printed if line.tone == "warning" and "retrieval_failed" in line.text]
-    assert describe_document(document, over=True)["warnings"] == []
+    assert describe_document(document, has_ended=True)["warnings"] == []
 
 
 async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> None:
@@ -187,7 +187,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     words = "Citations: 1 verified, 1 unverified, 1 fabricated."
     assert [line.text for line in printed].count(words) == 1
     assert words in in_words(document)
-    assert describe_document(document, over=True)["end"]["cites"] == words
+    assert describe_document(document, has_ended=True)["end"]["cites"] == words
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented]}}])
     document, printed = await run_debate("rag", **settings)
     check_caveat_everywhere(
@@ -196,7 +196,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     )  # fmt: skip
     cited = '"eggs" (fabricated: no such piece was shown)'
     assert [line.text for line in printed if line.what == "cites"] == [f"[ev-invented]: {cited}"]
-    assert describe_document(document, over=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
+    assert describe_document(document, has_ended=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
     for page in outputs_of(document)[1:]:
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page
