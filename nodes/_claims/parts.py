@@ -25,7 +25,7 @@ def first_call(
         prompt: the prompt's name.
         values: the values of its placeholders.
         reply: the schema of the reply.
-        quotes: most tokens of quotes in the prompt.
+        quotes: maximum number of tokens of quotes in the prompt.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)

@@ -169,8 +169,8 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""By name, the rule for the edges into a target that are kept: with at least the mean weight (AAT; S3, Eq. 10, 11), or
-a variant of S3 D.1.
+"""The pruning rules by name: which edges into a target are kept. AAT keeps edges with at least the mean weight (S3,
+Eq. 10, 11); the others are the variants of S3 D.1.
 
 Top-3 keeps the three edges with the highest weights. Bottom-3-removed leaves one of S3's four opponents; of three or
 fewer opponents, one is kept as well (our choice), because otherwise none would be left.

@@ -98,7 +98,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 
 
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """By `pair`, the similarity of two agents' outputs; {} if no weight depends on it.
+    """The similarity of each two agents' outputs, by `pair`; {} if no weight depends on it.
 
     Raises:
         UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
@@ -188,7 +188,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """By scorer, the scores that it gave to the others' last answers."""
+    """The scores that each agent gave to the others' last answers, by scorer."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:

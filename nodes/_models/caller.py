@@ -265,7 +265,7 @@ def run_metadata() -> Mapping[str, Any]:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs calls at the same time; later calls depend on the longest of their chains of dependent calls.
+    """Runs calls at the same time. The chain of dependent calls continues from the longest chain of these calls.
 
     Raises:
         UserError, WorldError: the error of the first call that fails.

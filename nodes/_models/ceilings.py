@@ -1,10 +1,10 @@
 """Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
-Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and with some
-margin until then) and its longest reply are reserved; afterwards its real cost is recorded. A call that does not fit
-waits for the calls in flight, which may cost less than was reserved; one that never fits is not made
-(`BudgetExhausted`). For the roles that decide a debate, the cost of the smallest decision is reserved
-from the start. A debate within a debate has its own ceilings within those of the outer debate.
+Before a call, its prompt and its longest reply are reserved; afterwards its real cost is recorded. The prompt's tokens
+are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, which is 3, with a margin, until the endpoint has
+counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a call
+that can never fit is not made (`BudgetExhausted`). The cost of the smallest decision of the roles that decide a debate is
+reserved from the start. A debate within a debate has its own ceilings within those of the outer debate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation
 from moot.nodes._records.entries import Call
 
 REPLY_TOKENS = 512
-"""Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
+"""Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
 """The share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
@@ -45,7 +45,7 @@ class PlannedCall:
         prompt: the prompt's name; empty for a conversation.
         model: its name in the settings.
         bytes: the bytes of the prompt (`weight_of`), with the schema.
-        reply: most tokens of the reply.
+        reply: maximum number of tokens in the reply.
     """
 
     role: str
@@ -59,7 +59,8 @@ class PlannedCall:
 
         Args:
             prices: by model, if cost is bounded.
-            share: the share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some.
+            share: a margin until the endpoint has counted a prompt: tokens are assumed to have only this share of
+                `BYTES_PER_TOKEN`.
             reserved: bytes counted without this margin, because a reservation already covers them.
         """
         price = price_of(self.model, prices) if prices else None
@@ -82,7 +83,7 @@ class Ceilings:
 
     Args:
         most: the bounds.
-        seconds: most seconds, from now.
+        seconds: maximum number of seconds, from now.
         parent: the ceilings of the batch or the evaluation that the debate belongs to.
     """
 
@@ -267,7 +268,7 @@ class Ceilings:
         """
         with self._lock():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first: a process killed after this line has spent it
+                level.spent = level.spent.plus(spent)  # first, so that it counts even if the process is killed here
                 level.reserved = level.reserved.minus(reservation.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
@@ -469,10 +470,10 @@ def shared_ceilings(
     within one event loop.
 
     Args:
-        budget: most tokens of prompts and replies.
+        budget: maximum number of tokens of prompts and replies.
         max_cost: most USD; a model without a price is refused.
-        max_calls: most calls to models.
-        max_seconds: most seconds from here on.
+        max_calls: maximum number of calls to models.
+        max_seconds: maximum number of seconds from here on.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
     with share_ceilings(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:

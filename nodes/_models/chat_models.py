@@ -39,9 +39,12 @@ class ModelChoice(BaseModel):
 
     model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
     temperature: float | None = Field(default=None, ge=0, le=2, description="Sampling temperature.")
-    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Maximum number of tokens in a reply.")
     context_tokens: int | None = Field(
-        default=None, ge=256, le=100_000_000, description="Most tokens of a prompt and its reply (the model's context)."
+        default=None,
+        ge=256,
+        le=100_000_000,
+        description="Maximum number of tokens in a prompt and its reply (the context).",
     )
     structured_output: StructuredOutput | None = Field(default=None, description="How structured output is requested.")
     seed: int | None = Field(
@@ -86,7 +89,7 @@ async def open_chat_model(
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
             LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: null leaves it to the endpoint.
-        max_tokens: most tokens of a reply; null leaves it to the endpoint.
+        max_tokens: maximum number of tokens in a reply; null leaves it to the endpoint.
         timeout: seconds per request.
         seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
 

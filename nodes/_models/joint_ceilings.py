@@ -79,11 +79,11 @@ class JointFile:
         """Writes the values of a process."""
         FIELDS.pack_into(self._memory, place * PROCESS_BYTES + what * FIELDS.size, *spend)
 
-    def total(self, what: int, but: int | None = None) -> Spend:
-        """The sum over all processes; ``but`` is left out."""
+    def total(self, what: int, without: int | None = None) -> Spend:
+        """The sum over all processes, except the process with the number ``without``."""
         total = NOTHING
         for place in self.places:
-            total = total if place == but else total.plus(self.read(place, what))
+            total = total if place == without else total.plus(self.read(place, what))
         return total
 
     def settle_killed(self, place: int) -> None:
@@ -102,7 +102,7 @@ class JointCeilings(Ceilings):
         file: the file.
         place: the process's number in the file.
         most: the bounds.
-        seconds: most seconds from now.
+        seconds: maximum number of seconds from now.
     """
 
     recheck_seconds = RECHECK_SECONDS
@@ -143,7 +143,7 @@ class JointCeilings(Ceilings):
 
     def decision_reserve(self) -> Spend:
         """The reservations of all processes."""
-        return super().decision_reserve().plus(self._file.total(RESERVED, but=self._place))
+        return super().decision_reserve().plus(self._file.total(RESERVED, without=self._place))
 
     def _available(self) -> Spend:
         return (
@@ -160,7 +160,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
     Args:
         path: the file, which is created if it does not exist.
         most: the bounds of all runs together.
-        seconds: most seconds of this run.
+        seconds: maximum number of seconds of this run.
 
     Raises:
         UserError: the file cannot be created.

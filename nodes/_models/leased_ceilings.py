@@ -22,7 +22,7 @@ class LeasedCeilings(Ceilings):
     Args:
         lease: leases more budget.
         most: the bounds of all processes together.
-        seconds: most seconds from now.
+        seconds: maximum number of seconds from now.
     """
 
     def __init__(self, lease: Lease, most: Spend, seconds: float) -> None:

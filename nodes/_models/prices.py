@@ -1,6 +1,6 @@
 """The prices of models, and the cost of calls.
 
-The table is ``prices.jsonl``, one model a line: ``model`` (as settings name it, provider:name), ``input`` and
+The table is ``prices.jsonl``, with one model per line: ``model`` (as settings name it, provider:name), ``input`` and
 ``output`` (USD for a million tokens of prompts and of replies), and also ``as_of`` (year and month), ``source``
 and ``note``; ``context`` is read by `moot.nodes._models.contexts`, and has its own source. These are list prices,
 without discounts (for cached prompts, say). Prices change: check them before you rely on them. A file of yours in the
@@ -119,7 +119,7 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known. A failed call without a count, or a shared one, counts as none."""
+    """Whether the tokens of a call are known. Shared calls, and failed calls without a count, have zero tokens."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0

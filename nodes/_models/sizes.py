@@ -1,6 +1,6 @@
 """Sizes of widely used open models: the parameters and the tokens of pre-training, N and M of S3, Eq. 3.
 
-The table is ``model_sizes.jsonl``, one model a line: ``family``, ``names`` (as hubs and servers spell them),
+The table is ``model_sizes.jsonl``, with one model per line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null if unpublished), ``source`` (the report or model card) and
 sometimes ``note``. A tuned model has the values of its base model. ``context``, the most tokens of a prompt and its
 reply, is there if it is known and the same for all of these names.

@@ -34,7 +34,7 @@ from moot.retrievers._tampering import current_tampering
 R = TypeVar("R", bound=Reply)
 
 LONGEST_ECHO = 2000
-"""Most characters of an unusable reply that the second try shows to the model."""
+"""Maximum number of characters of an unusable reply that the second try shows to the model."""
 
 NOTHING = AIMessage("")
 """The message of a call that failed."""
@@ -52,8 +52,8 @@ class Speaker(Caller):
         limits: the limits for calls to the endpoint.
         tokens_left: after this many tokens, an unusable reply is not requested again; None for no bound.
         remarks: a person's remarks, at the start of each prompt's data.
-        prompts: by name, texts that replace shipped prompts.
-        context_tokens: the most tokens of a prompt and its reply; None to look it up.
+        prompts: texts that replace shipped prompts, by the prompts' names.
+        context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
         not_shown: ids of evidence that the last prompt left out to fit.
         session: the debate's session.
         sample: the agent, if any, and the number of its sample; samples never share a call.

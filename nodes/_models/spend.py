@@ -42,7 +42,7 @@ def reservation(
 
     Args:
         prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
-        reply_tokens: the most tokens of the reply.
+        reply_tokens: maximum number of tokens in the reply.
         bytes_per_token: the model's bytes per token.
         price: the model's price, if cost is bounded.
     """

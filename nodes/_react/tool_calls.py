@@ -22,7 +22,7 @@ ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
-"""Most characters of a tool's name; endpoints accept 64."""
+"""Maximum number of characters of a tool's name; endpoints accept 64."""
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:

@@ -173,7 +173,7 @@ def was_cut(turn: Mapping[str, Any]) -> bool:
 def spent_against(
     budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
 ) -> dict[str, Any]:
-    """By setting, each ceiling of a debate and the amount spent; empty without ceilings.
+    """Each ceiling of a debate and the amount spent, by the setting's name; empty without ceilings.
 
     Args:
         budget: the state's ``budget``.

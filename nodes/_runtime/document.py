@@ -172,7 +172,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """By role: the model in the settings, and the names that the endpoint returned."""
+    """For each role, the model in the settings and the names that the endpoint returned."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -214,7 +214,7 @@ DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
 DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
 DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
 DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
-"""By schema version, the keys that a document may not have, with their default values."""
+"""For each earlier schema version, the keys that its documents do not have, with their default values."""
 
 
 def upgrade_document(found: Any) -> Any:

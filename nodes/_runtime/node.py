@@ -214,10 +214,10 @@ class Node:
         reads: converts a state with other keys to the step's input; by default the state itself.
         writes: converts the step's writes and records to the state's keys; by default no change.
         moment: the moment at which it waits for a person; empty for other nodes.
-        idle: returns, from the state and the settings, whether the step would do nothing; edges of a `DebateGraph`
+        idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
             then lead past the node. By default it always does something.
-        decides: returns, from the settings, by role the smallest call of each role that decides in this node; for nodes
-            that answer, the role is None.
+        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. For
+            nodes that answer, the role is None.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, create_model
 PROMPT_SUFFIX = "_prompt"
 """The suffix of the fields' names."""
 LONGEST_PROMPT = 20_000
-"""Most characters of an edited prompt."""
+"""Maximum number of characters of an edited prompt."""
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:

@@ -95,13 +95,16 @@ class Settings(BaseModel):
         default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     max_tokens: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of tokens in a reply; null: the endpoint's default.",
     )
     context_tokens: int | None = Field(
         default=None,
         ge=256,
         le=100_000_000,
-        description="Most tokens of a prompt and its reply: from longer prompts moot leaves out "
+        description="Maximum number of tokens in a prompt and its reply: from longer prompts moot leaves out "
         "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
     )
     seed: int | None = Field(
@@ -138,9 +141,9 @@ class Settings(BaseModel):
         default=None,
         ge=1,
         le=10_000_000,
-        description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
-        "(`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough is reserved for the roles "
-        "that decide: budget_exhausted. Null: no bound.",
+        description="Maximum number of tokens of prompts and replies. Before each call, its prompt and its longest "
+        "reply (`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough for the roles that "
+        "decide is reserved from the start; they end the debate (budget_exhausted). Null: no bound.",
     )
     max_cost: float | None = Field(
         default=None,
@@ -175,10 +178,15 @@ class Settings(BaseModel):
         "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
-    attempts: int = Field(default=3, ge=1, le=10, description="Most requests per call, the first included.")
-    max_concurrency: int = Field(default=16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    attempts: int = Field(default=3, ge=1, le=10, description="Maximum number of requests per call, with the first.")
+    max_concurrency: int = Field(
+        default=16, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
     requests_per_minute: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of calls to one endpoint per minute; null: no limit.",
     )
     max_wait: float = Field(
         default=600.0,
@@ -188,7 +196,7 @@ class Settings(BaseModel):
     )
 
     def edited(self) -> dict[str, str]:
-        """By name, the prompts that differ from the shipped ones."""
+        """The prompts that differ from the shipped ones, by name."""
         texts = {name: getattr(self, field) for field, name in self.prompts.items()}
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
@@ -263,7 +271,7 @@ class EvidenceSettings(Settings):
 
     k: int = Field(default=3, ge=1, le=50, description="Documents per query, from each source.")
     max_per_host: int | None = Field(
-        default=2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+        default=2, ge=1, le=50, description="Maximum number of documents per website in a web search; null: no limit."
     )
     max_origin_share: float = Field(
         default=0.5,
@@ -283,7 +291,7 @@ class EvidenceSettings(Settings):
         description="On: after the verdict the roles that decided are called again: without each origin, without two "
         "origins that quote the same, with the evidence in reversed order, and without evidence. One call for each.",
     )
-    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Most calls of `robustness`.")
+    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Maximum number of calls of `robustness`.")
     published_before: date | None = Field(
         default=None,
         description="A date, e.g. 2020-10-25: evidence published on this day or later is left out; evidence "
@@ -293,8 +301,8 @@ class EvidenceSettings(Settings):
         default=MOST_TOKENS,
         ge=16,
         le=100_000,
-        description="Most tokens of a document's text (about). Of longer texts the beginning and the sentences nearest "
-        "to the query are shown; quotes are checked against the whole text.",
+        description="Maximum number of tokens of a document's text (about). Of longer texts, the beginning and the "
+        "sentences nearest to the query are shown; quotes are checked against the whole text.",
     )
     reranker: str | None = Field(
         default=None,

@@ -27,9 +27,9 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It opens with checked input and closes with a result document, also after an error. Before each
-    round but the first a person may make a remark, and a person may question the draft of a verdict, if the settings'
-    ``ask_person`` says so. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
+    It opens with checked input and closes with a result document, also after an error. If the
+    setting ``ask_person`` says so, a person may make a remark before each round but the first, and may question the
+    draft of a verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
     again after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
@@ -46,7 +46,7 @@ class Debate(DebateGraph):
     Args:
         name: the system's name.
         settings: the class of its settings.
-        needs: returns, from the settings, the resources of a debate; they are opened before the first call.
+        needs: returns the resources of a debate with these settings; they are opened before the first call.
         check: raises `UserError` if the system cannot handle the task with these settings.
     """
 

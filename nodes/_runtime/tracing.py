@@ -179,7 +179,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 session.skip(document_of(current.values), by_another=not is_restart)
         elif TASK_KEY not in (place := run_config.get("configurable") or {}):
             run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
-        added = with_values(options) if recorder else False
+        added = add_values_mode(options) if recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(run_config, session), **options)
         ended: BaseException | None = None
@@ -204,8 +204,8 @@ def is_of_run(found: StateSnapshot, run: RunnableConfig) -> bool:
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
 
-def with_values(options: dict[str, Any]) -> bool:
-    """Adds ``values`` to the stream modes if there are several; returns whether it was added."""
+def add_values_mode(options: dict[str, Any]) -> bool:
+    """Adds ``values`` to a list of stream modes without it; returns whether it was added."""
     modes = options.get("stream_mode")
     if not isinstance(modes, list) or "values" in modes:
         return False

@@ -69,9 +69,11 @@ class AgentsSettings(Settings):
         default=2,
         ge=1,
         le=50,
-        description="Fewest agents with which the debate continues, if the models of others cannot be reached.",
+        description="Minimum number of agents for the debate to continue, if the models of others cannot be reached.",
     )
-    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(
+        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""
@@ -88,7 +90,7 @@ class RoundsSettings(AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(
-        default=5, ge=1, le=20, description="Most rounds (T); the first answers are the first round."
+        default=5, ge=1, le=20, description="Maximum number of rounds (T); the first answers are the first round."
     )
     ask_person: tuple[Literal["remark"], ...] = ask_person()
 

@@ -73,7 +73,7 @@ class DebaterSettings(EvidenceSettings):
         max_length=8,
         description="The debaters: two or more, each with its own retriever or none.",
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     query_formulation: bool = Field(default=True, description="Off: the claim itself is the query in every round.")
     retrieval: Literal["every_round", "once", "later", "none"] = Field(
         default="every_round",
@@ -93,7 +93,7 @@ class DebaterSettings(EvidenceSettings):
         return {d.name for d in self.debaters} | RESERVED
 
     def thresholds(self) -> dict[str, float]:
-        """By score, the least that an answer needs for the debate to end; empty if scores decide nothing."""
+        """The threshold that each score must reach for the debate to end, by score; empty if scores decide nothing."""
         return {}
 
 

@@ -63,7 +63,7 @@ class GateSettings(EvidenceSettings):
     query_formulation: bool = Field(default=True, description="Off: the claim itself is their query.")
     retrieval: Literal["once", "none"] = Field(default="once", description="none: the agents do not search.")
     min_verified: int = Field(
-        default=1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
+        default=1, ge=0, le=8, description="Minimum number of origins with a verified quote for the agreed answer."
     )
     when: Literal["disputed", "never", "always"] = Field(
         default="disputed",

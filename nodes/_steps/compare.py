@@ -241,7 +241,7 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
     """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
 
     Args:
-        stable: returns, from the state and the settings, whether the scores of the last round's answers reach their
+        stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
             thresholds; the result goes into the round's record in ``round_log``. None if scores decide nothing.
     """
 

@@ -143,8 +143,8 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     Reads: claim, task, evidence, depth, metrics. The debate's cost is ``debate`` in the gate's metrics.
 
     Args:
-        inner: returns, from the settings, the graph and the settings of the debate.
-        may_follow: returns, from the settings, whether the debate may be run.
+        inner: takes the gate's settings; returns the graph and the settings of the debate.
+        may_follow: takes the gate's settings; returns whether the debate may be run.
     """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:

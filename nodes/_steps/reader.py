@@ -26,9 +26,9 @@ from typing_extensions import TypedDict
 SUMMARY = "reader/summary"
 """The prompt."""
 MOST_QUOTES = 40
-"""Most quotes in the prompt; the verdict's quotes come first."""
+"""Maximum number of quotes in the prompt; the verdict's quotes come first."""
 MOST_ITEMS = 6
-"""Most sentences that are used from a reply, and most phrases from each of its lists."""
+"""Maximum number of sentences, and of phrases of each list, that are used from a reply."""
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
 """Separators of thousands."""

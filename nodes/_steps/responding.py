@@ -15,7 +15,7 @@ from moot.nodes._runtime.budget import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.answers import UNTOLD
-from moot.nodes._texts.quotes import check_citations, faults_of, without_quote
+from moot.nodes._texts.quotes import check_citations, faults_of, missing_quote_fault
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
     NOT_LOOKED_FOR,
@@ -114,7 +114,7 @@ def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker)
 
     def check(reply: AnswerReply) -> str:
         seen = shown - speaker.not_shown
-        return without_quote(check_citations(reply.citations, evidence, seen)) if seen else ""
+        return missing_quote_fault(check_citations(reply.citations, evidence, seen)) if seen else ""
 
     return check
 

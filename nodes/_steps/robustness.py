@@ -68,7 +68,7 @@ def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """By origin, its verified quotes."""
+    """The verified quotes from each origin, by its name."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:

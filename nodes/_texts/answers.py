@@ -17,9 +17,9 @@ from functools import lru_cache
 from moot.nodes._records.entries import Task
 
 LONGEST_READ = 20_000
-"""Most characters of a text that is parsed as an answer."""
+"""Maximum number of characters of a text that is parsed as an answer."""
 LONGEST_ANSWER = 500
-"""Most characters of a short answer or an expression."""
+"""Maximum number of characters of a short answer or an expression."""
 
 QUOTES = "\"'“”‘’«»„‚‹›「」"
 MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
@@ -133,7 +133,7 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 
 
 def fold(text: str) -> str:
-    """A text normalised for comparing labels, without case, marks around it and kinds of separators of words."""
+    """A text normalised for comparing labels: lower case, one kind of dash and of space, no marks around it."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 

@@ -18,7 +18,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     The agents are the judges of a panel, if one decided; else the agents that answered.
 
     Args:
-        document: a result document, or the state that becomes one.
+        document: a result document, or the state from which it is made.
     """
     models = {call["role"]: call["model"] for call in reversed(document["calls"])}
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]

@@ -15,9 +15,9 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 MOST_GIVEN = 200
-"""Most texts given with a claim."""
+"""Maximum number of texts given with a claim."""
 LONGEST_GIVEN = 400_000
-"""Most characters of all texts together."""
+"""Maximum number of characters of all texts together."""
 
 GATE = "gate"
 """The agent of inherited evidence; no speaker has this name."""

@@ -21,7 +21,7 @@ from moot.nodes._texts.replies import Quote
 from moot.retrievers._evidence import Evidence
 
 LONGEST_SHOWN = 80
-"""Most characters of an id or a quote in a message."""
+"""Maximum number of characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models exchange them inside JSON."""
@@ -224,7 +224,7 @@ def text_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def without_quote(citations: Sequence[Citation]) -> str:
+def missing_quote_fault(citations: Sequence[Citation]) -> str:
     """The fault of citations if none is verified; empty if at least one is."""
     if any(c["verified"] for c in citations):
         return ""

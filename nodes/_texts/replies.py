@@ -361,7 +361,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
     Args:
         reply: the class of the reply.
         evidence_ids: ids that may be cited.
-        longest: most characters of a text.
+        longest: maximum number of characters of a text.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})

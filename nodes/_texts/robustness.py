@@ -17,13 +17,13 @@ It is reached by 17 of 20 pairs of quotes that state one fact in different words
 different facts about one thing (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
-"""Fewest letters of a word that counts; figures always count."""
+"""Minimum number of letters of a word that counts; figures always count."""
 FEWEST_WORDS = 3
-"""Fewest words that two quotes must have in common."""
+"""Minimum number of words that two quotes must have in common."""
 MOST_NAMES = 3
-"""Most origins that a sentence names."""
+"""Maximum number of origins that a sentence names."""
 LONGEST_NAME = 80
-"""Most characters of an origin's name in a sentence."""
+"""Maximum number of characters of an origin's name in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
 """The repeated step, in words."""
 
@@ -70,7 +70,7 @@ def checks_of(
     Args:
         evidence: the evidence of the deciding step.
         names: the origin of each piece, by its id.
-        quoted: by origin, its verified quotes.
+        quoted: the verified quotes from each origin, by its name.
         cited: the origins that the verdict cites, which come first.
     """
     ids = [piece["id"] for piece in evidence]

@@ -30,7 +30,7 @@ from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 EVIDENCE_SHARE = 0.25
 """The share of a prompt that is reserved for evidence, if there is as much, until rounds are left out."""
 FEWEST_PART_BYTES = 400
-"""Fewest bytes of a piece of evidence that is shown in part."""
+"""Minimum number of bytes of a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
 """Bytes of reasons and arguments that are always shown."""
 TAIL = 1200
@@ -105,7 +105,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
     Args:
         texts: the data of a prompt, or of each message of a conversation.
-        most: most bytes of UTF-8 of all texts together.
+        most: maximum number of bytes of UTF-8 of all texts together.
         ranks: ranks of evidence by id, the lowest is best; pieces without a rank are ranked by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
@@ -133,7 +133,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
 
 def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
-    """By id, the ranks of pieces by the words that they share with a prompt's claim; empty without a claim."""
+    """Ranks of pieces by the words that they share with a prompt's claim, by id; empty without a claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
     return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
@@ -152,7 +152,7 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
 
     Args:
         made: from `shorten`.
-        most: most bytes of UTF-8 of all texts together.
+        most: maximum number of bytes of UTF-8 of all texts together.
     """
     found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
     evidence = [one for one in found if one[1][1] in EVIDENCE]

@@ -22,7 +22,7 @@ from moot.retrievers._evidence import clean
 LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
-"""Most characters of a claim, a label and an option."""
+"""Maximum number of characters of a claim, a label and an option."""
 
 SUPPORTED = ("support", "supports", "supported")
 REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
@@ -302,7 +302,7 @@ WITHOUT_EVIDENCE = {
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """The form of an answer, for a prompt; labels have a line each.
+    """The form of an answer, for a prompt; each label is on its own line.
 
     Args:
         task: the task.

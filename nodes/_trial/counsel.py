@@ -32,10 +32,10 @@ NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of first words that replace the title of an exhibit without a title."""
 LONGEST_FIELD = 120
-"""Most characters of an expert's field in its prompt."""
+"""Maximum number of characters of an expert's field in its prompt."""
 LONGEST_TITLE = 60
 LONGEST_PASSAGE = 400
-"""Most characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
+"""Maximum number of characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -130,12 +130,14 @@ def to_sides(
         turn = new_turn(this_round(state), counsel, step, phase=state["phase"], side=side)
         further = {key: value(side) for key, value in more.items()}
         speaker = {"name": counsel, **further.pop("speaker", {})}
-        sends.append(to_one(to, state, speaker, turn, **further))
+        sends.append(send_to_speaker(to, state, speaker, turn, **further))
     return sends
 
 
-def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
-    """Sends one speaker to a node with a turn, the phase and the premises of the claim."""
+def send_to_speaker(
+    to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any
+) -> Send:
+    """Sends a speaker to a node, with its turn, the phase and the premises of the claim."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -279,7 +281,7 @@ def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> s
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony; its tag, which only moot writes, lists its citations and their faults."""
+    """An argument or a testimony in a tag, which lists its citations and their faults; only moot can write this tag."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
@@ -302,6 +304,6 @@ def one_line(text: str, most: int) -> str:
 
 
 def show_round(round: int, max_rounds: int | None) -> str:
-    """The sentence with the round's number and the most rounds; empty for round 0."""
+    """The sentence with the round's number and the maximum number of rounds; empty for round 0."""
     most = f" of at most {max_rounds}" if max_rounds else ""
     return f"This is round {round}{most}." if round else ""

@@ -80,7 +80,9 @@ class TrialSettings(SourcesSettings):
         description=f"Sources of evidence: {SOURCES}; an empty list for a trial without a search, only with the texts "
         "given with the claim.",
     )
-    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(
+        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
     seed_k: int = Field(
         default=5, ge=1, le=50, description="Documents from each source in the search for the claim itself."
     )
@@ -88,7 +90,7 @@ class TrialSettings(SourcesSettings):
         default=10,
         ge=1,
         le=50,
-        description="Most premises with a search for evidence; others are only shown.",
+        description="Maximum number of premises with a search for evidence; others are only shown.",
     )
     admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
     disputed_above: float = Field(
@@ -98,9 +100,9 @@ class TrialSettings(SourcesSettings):
         description="Evidence of a higher weight that is not admitted is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
-    max_rounds: int = Field(default=10, ge=1, le=20, description="Most rounds of the primary debate.")
+    max_rounds: int = Field(default=10, ge=1, le=20, description="Maximum number of rounds of the primary debate.")
     min_rounds: int = Field(default=2, ge=1, le=20, description="No debate stops early before the end of this round.")
-    switched_rounds: int = Field(default=2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
+    switched_rounds: int = Field(default=2, ge=1, le=20, description="Maximum number of rounds with switched sides.")
     role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
         default=True,
@@ -109,7 +111,7 @@ class TrialSettings(SourcesSettings):
     )
     self_reflection: bool = Field(default=True, description="Off: no side reflects on its case.")
     novelty_threshold: float = Field(
-        default=0.20, ge=0, le=2, description="Least novelty of evidence that joins the record."
+        default=0.20, ge=0, le=2, description="Minimum novelty of evidence that joins the record."
     )
     redundant_similarity: float = Field(
         default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
@@ -121,15 +123,17 @@ class TrialSettings(SourcesSettings):
         default=0.20,
         ge=-1,
         le=1,
-        description="Least similarity (cosine) of evidence that joins the record to the side's request.",
+        description="Minimum similarity (cosine) of evidence that joins the record to the side's request.",
     )
-    max_retrievals: int = Field(default=10, ge=1, le=20, description="Most retrievals of a side in a debate.")
+    max_retrievals: int = Field(
+        default=10, ge=1, le=20, description="Maximum number of retrievals per side in a debate."
+    )
     relevance_gain: float | None = Field(
         default=None,
         ge=-2,
         le=2,
-        description="Least gain in relevance of a side's retrieval over its last one, e.g. 0.05; less ends the side's "
-        "search. Null: gains do not count.",
+        description="Minimum gain in relevance of a side's retrieval over its last one, e.g. 0.05; a smaller gain ends "
+        "the side's search. Null: gains do not count.",
     )
     plateau: float = Field(
         default=0.05,
@@ -152,7 +156,7 @@ class TrialSettings(SourcesSettings):
         default=48_000,
         ge=500,
         le=2_000_000,
-        description="Most tokens (about) of the record that a judge reads; exhibits that "
+        description="Maximum number of tokens (about) of the record that a judge reads; exhibits that "
         "were not cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
@@ -366,7 +370,7 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
 
 
 def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
-    """By round: the reflection score of each side, their total, and the novelty of retrieved evidence.
+    """For each round: each side's reflection score, their total, and the novelty of retrieved evidence.
 
     ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
     """

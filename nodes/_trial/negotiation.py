@@ -24,8 +24,8 @@ from moot.nodes._trial.counsel import (
     common_values,
     given_exhibits,
     premises_of,
+    send_to_speaker,
     side_of,
-    to_one,
     trial_subject,
     turn_of,
     turns_in_round,
@@ -223,7 +223,7 @@ def _weights(turn: Turn) -> Any:
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
     """Starts the search for the claim itself."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
-    return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
+    return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
@@ -231,12 +231,14 @@ def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
-        sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
+        sends.append(
+            send_to_speaker(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"})
+        )
     (queries,) = turns_in_round(state["turns"], 0, "stance_queries")
     for side, query in zip(SIDES, (queries["supporting_query"], queries["challenging_query"]), strict=True):
         if query is not None:
             turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
-            sends.append(to_one(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
+            sends.append(send_to_speaker(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
     return sends
 
 
@@ -254,7 +256,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
         evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
         if evidence:
-            sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
+            sends.append(send_to_speaker(to, state, {"name": side}, turn, evidence=evidence))
     return sends
 
 
@@ -262,7 +264,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
     """Sends the arbiter to weigh every piece of evidence, with the challenges to it."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
-        to_one(
+        send_to_speaker(
             to,
             state,
             {"name": "arbiter"},

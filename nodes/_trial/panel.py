@@ -36,7 +36,7 @@ from moot.nodes._trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes._trial.counsel import SIDES, common_values, premises_of, to_one, turn_of
+from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_of
 from moot.nodes._trial.record import exhibits, record_of, show_debate, statement_tokens
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
 from moot.nodes._trial.step import Step, with_parameters
@@ -253,7 +253,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
         settings: settings with ``judges``.
     """
     return [
-        to_one(
+        send_to_speaker(
             to,
             state,
             speaker_declaration(judge),

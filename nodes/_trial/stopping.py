@@ -44,7 +44,7 @@ def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
     """Whether the mean novelty of the last two rounds' candidates is below ``least`` in both (S2, section 2.5, iii).
 
-    A round without candidates (None) breaks the run.
+    If one of the two rounds had no candidates (None), the search is not exhausted.
     """
     return _all_below(novelties, least)
 
@@ -75,7 +75,7 @@ def stop_reason(
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes the debate.
         min_rounds: no reason counts before the end of this round.
-        max_rounds: most rounds.
+        max_rounds: maximum number of rounds.
         plateau: as for `is_plateau`.
         exhaustion: as for `is_exhausted`.
     """
