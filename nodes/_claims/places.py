@@ -140,7 +140,7 @@ def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -
         date: the text's date: a year, a month or a day.
 
     Returns:
-        The words that were filled in, in their order, and the ones among them that the text does not support.
+        The words that were filled in, in their order, and those among them that the text does not support.
     """
     own = vocabulary([quote])
     found = list(WORD.finditer(claim))

@@ -49,7 +49,7 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Characters of the text's beginning in a rewriter's prompt; of the text before the part it shows half as many."""
+"""Characters of the text's beginning in a rewriter's prompt; of the text before the part, the last half as many."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -277,7 +277,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         **_earlier_text(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # reads files
+    await asyncio.to_thread(months)  # the first call reads files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []

@@ -20,7 +20,7 @@ Weights = dict[str, dict[str, float]]
 Opponents = dict[str, list[str]]
 
 THRESHOLDS = (0.3, 0.6, 0.8)
-"""S3, Eq. 2."""
+"""Low, middle and high of the recalibrated confidence (S3, Eq. 2)."""
 TOLERANCE = 1e-9
 """The relative difference below which two values count as equal, because rounding may separate equal values."""
 

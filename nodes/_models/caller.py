@@ -23,7 +23,7 @@ from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
-from moot.nodes._models.fitting import fit_messages, most_tokens
+from moot.nodes._models.fitting import fit_messages, max_reply_tokens
 from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import without_environment_keys
 from moot.nodes._models.seeds import CallSeeds, with_seed
@@ -74,7 +74,7 @@ class Caller:
     datamarking: bool = False
     _seeds: CallSeeds | None = None
     _record_sent: Callable[[Spend], Awaitable[None]] | None = None
-    """Records the most that a call may cost; called before the call is sent."""
+    """Records the maximum cost of a call; called before the call is sent."""
     _store_unusable: Callable[[AIMessage, Call], Awaitable[None]] | None = None
     """Stores an unusable reply in the ledger; called before the second request."""
     _unusable: tuple[AIMessage, Call] | None = None
@@ -139,7 +139,7 @@ class Caller:
             except UserError as error:
                 if error.kind != "too_long" or refusals == MOST_REFUSALS or fit.size == before:
                     raise
-                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
+                learn_refusal(name, address, error.detail, fit.size, max_reply_tokens(self.model))
                 before = fit.size
                 continue
             count_prompt(name, fit.size, call["prompt_tokens"])
@@ -153,10 +153,10 @@ class Caller:
         self.not_shown.update(left["ids"] if left else ())
 
     def _planned_call(self, prompt: str, size: int) -> PlannedCall:
-        return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY_TOKENS)
+        return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The most bytes of the prompt of a role that decides, by the ceilings; None for other roles."""
+        """The maximum bytes of a deciding role's prompt, by the ceilings; None for other roles."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes

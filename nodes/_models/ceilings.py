@@ -3,7 +3,7 @@
 Before a call, its prompt and its longest reply are reserved; afterwards its real cost is recorded. The prompt's tokens
 are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, which is 3, with a margin, until the endpoint has
 counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a call
-that can never fit is not made (`BudgetExhausted`). The cost of the smallest decision of the roles that decide a debate is
+that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the smallest decision's cost is
 reserved from the start. A debate within a debate has its own ceilings within those of the outer debate.
 """
 
@@ -28,7 +28,7 @@ from moot.nodes._records.entries import Call
 REPLY_TOKENS = 512
 """Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
-"""The share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some."""
+"""A margin until the endpoint has counted a prompt: tokens are assumed to have only this share of `BYTES_PER_TOKEN`."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 
@@ -133,10 +133,10 @@ class Ceilings:
         return self._outermost.lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Whether more budget is available now, from a shared pool.
+        """Requests more budget from a shared pool, if there is one; returns whether it got some.
 
         Args:
-            need: the most that a call may cost.
+            need: the maximum cost of a call.
             short: the amount that is missing; below 0 if nothing is.
         """
         return False
@@ -193,7 +193,7 @@ class Ceilings:
         self._count_earlier(lost)
 
     def start_clock(self) -> None:
-        """Starts to count the debate's seconds, once its resources are loaded; a batch's count from its own start."""
+        """Starts the debate's clock after its resources are loaded. The clock of a batch starts with the batch."""
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
@@ -433,7 +433,7 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, planned: PlannedCall) -> int | None:
-        """The most bytes (`weight_of`) that a deciding prompt may have; None if nothing bounds it.
+        """The maximum bytes (`weight_of`) of a deciding prompt; None if nothing bounds it.
 
         They are the bytes reserved for it, and its share of the budget that is not reserved.
         """

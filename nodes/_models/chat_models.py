@@ -134,7 +134,7 @@ async def open_chat_model(
             max_retries=0,  # moot retries calls itself
             http_async_client=http,
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
-            http_socket_options=(),  # the HTTP client is ours
+            http_socket_options=(),  # moot passes its own HTTP client
             use_responses_api=False,
             stream_usage=True,  # if tokens are streamed, they are counted as well
             **limits,

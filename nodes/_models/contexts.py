@@ -96,7 +96,7 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
 
 
 def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
-    """The most tokens of a prompt and its reply together; None if not known.
+    """The maximum number of tokens in a prompt and its reply together; None if not known.
 
     Args:
         model: its name in the settings, provider:name.
@@ -151,7 +151,7 @@ _SENT = re.compile(
     rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
     re.IGNORECASE,
 )
-"""How they name the tokens of the refused prompt."""
+"""How these errors name the tokens of the refused prompt."""
 _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
 """Ollama names the number of excess tokens."""
 

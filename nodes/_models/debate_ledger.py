@@ -83,7 +83,7 @@ def current_use(default: Mode = "off") -> LedgerUse:
 
 
 class PendingCall(Generic[T]):
-    """A call for which several callers may wait: ``over`` is set once it returned, failed or was cancelled."""
+    """A call for which several callers may wait: ``over`` is set when it has returned, failed or been cancelled."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -148,7 +148,7 @@ class DebateLedger:
             UserError: there is no entry.
         """
         found = await self.ledger.find(key, self.id)
-        if found is None or found.value is None:  # it was sent, but the debate was killed
+        if found is None or found.value is None:  # the call was sent, but the debate was killed
             raise await self.ledger.replay_error(key, what, self.id or None)
         return found
 
@@ -166,7 +166,7 @@ class DebateLedger:
         await self.keep(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
-        """The cost of calls of earlier runs whose replies were lost: for one key, or in all."""
+        """The cost of calls of earlier runs whose replies were lost: for one key, or for all."""
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
@@ -177,7 +177,7 @@ class DebateLedger:
 
         Args:
             key: the call's key.
-            sent: the most that the call may cost, together with earlier attempts with this key.
+            sent: the maximum cost of the call, together with earlier attempts with this key.
             about: as in `keep`.
         """
         await self.keep_failure(key, None, {**about, SENT: [*sent]})
@@ -198,7 +198,7 @@ class DebateLedger:
         return await self._make_shared_call([hash], make), False
 
     async def _wait_for_call(self, pending: PendingCall[T]) -> list[T]:
-        """The result of another caller's call, once it is over; empty if it was cancelled."""
+        """Waits for another caller's call and returns its result in a list; empty if the call was cancelled."""
         await pending.over.wait()
         if pending.error is not None:
             raise copy_error(pending.error)

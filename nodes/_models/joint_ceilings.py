@@ -25,7 +25,7 @@ except ImportError:  # not on Windows
 
 SPENT, IN_FLIGHT, RESERVED = range(3)
 IS_POSSIBLE = fcntl is not None
-"""Whether this system supports the locks that this needs."""
+"""Whether this system supports locks between processes."""
 FIELDS = struct.Struct("3d")
 PROCESS_BYTES = 3 * FIELDS.size
 """Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""

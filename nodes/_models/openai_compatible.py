@@ -94,7 +94,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             yield chunk
 
     def _dict_for_compat(self) -> dict[str, Any]:
-        # langchain-core would switch warnings off and on around this, twice a call and for all threads.
+        # langchain-core would switch warnings off and on around this, twice per call and for all threads.
         described: dict[str, Any] = self.asdict()
         return described
 

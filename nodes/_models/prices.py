@@ -55,7 +55,7 @@ def read_prices(path: Path | None = None) -> dict[str, Price]:
     """Prices by model: moot's table, overridden by the entries of a file. Blocking.
 
     Args:
-        path: the file; by default the one that the environment variable ``MOOT_PRICES`` names, if any.
+        path: the file; by default the file that the environment variable ``MOOT_PRICES`` names, if it is set.
 
     Raises:
         UserError: the file cannot be read, or a line of it is not a valid price.

@@ -139,7 +139,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # it was an object up to there, so any later start is inside it
+            end = error.pos  # the object is valid up to there, so any later start is inside it
             if error.msg.startswith("Unterminated"):
                 break
             continue

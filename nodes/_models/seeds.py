@@ -53,13 +53,13 @@ class CallSeeds:
     @cached_property
     def first(self) -> int:
         """The seed of the first try, if its messages are not shortened."""
-        return self._of(self.messages)
+        return self._seed_of(self.messages)
 
     def of(self, messages: Sequence[BaseMessage]) -> int:
         """The seed of these messages."""
-        return self.first if messages is self.messages else self._of(messages)
+        return self.first if messages is self.messages else self._seed_of(messages)
 
-    def _of(self, messages: Sequence[BaseMessage]) -> int:
+    def _seed_of(self, messages: Sequence[BaseMessage]) -> int:
         return derived_seed(self.seed, *self.question, key_messages(messages), self.earlier)
 
 

@@ -2,8 +2,8 @@
 
 The table is ``model_sizes.jsonl``, with one model per line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null if unpublished), ``source`` (the report or model card) and
-sometimes ``note``. A tuned model has the values of its base model. ``context``, the most tokens of a prompt and its
-reply, is there if it is known and the same for all of these names.
+sometimes ``note``. A tuned model has the values of its base model. ``context``, the maximum number of tokens in a
+prompt and its reply, is there if it is known and the same for all of these names.
 """
 
 from __future__ import annotations

@@ -336,7 +336,7 @@ class Speaker(Caller):
         usable: Callable[[AIMessage], bool],
         prompt: str,
     ) -> RequestResult:
-        """The result in the ledger for a key, or the result of a new call, once it is stored there."""
+        """The result in the ledger for a key, or the result of a new call, which is then stored there."""
         debate_ledger = self.session.debate_ledger
         assert debate_ledger is not None
         entry = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")

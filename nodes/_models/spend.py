@@ -28,7 +28,7 @@ class Spend(NamedTuple):
         return self.plus(other, -1)
 
     def fits(self, room: Spend) -> bool:
-        """Whether this amount is within another one."""
+        """Whether this amount is within another amount."""
         return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
 
 

@@ -132,7 +132,7 @@ def number_of(id: str | None) -> int:
 
 
 def malformed_call(error: ValidationError) -> AIMessage | None:
-    """A message that stands for a reply whose tool calls LangChain cannot parse; None if the fault is another one."""
+    """A message that stands for a reply whose tool calls LangChain cannot parse; None for any other fault."""
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

@@ -48,8 +48,8 @@ async def open_budget(
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 
-    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null if unbounded, ``prices``, by
-    model, and ``kept``, the reservation for the roles that decide.
+    The keys ``tokens``, ``usd``, ``calls`` and ``seconds`` have the bounds, null if unbounded; ``prices`` has the
+    prices by model; ``kept`` is the reservation for the roles that decide.
 
     Args:
         settings: the debate's settings.

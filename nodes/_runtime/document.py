@@ -96,7 +96,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if abstained:  # the raw verdict has the words
+    if abstained:  # its wording stays in the raw verdict
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -154,7 +154,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
 
     Calls paid by an earlier run are in these totals, and also in ``from_ledger``, if there are any; the
-    difference was paid by this run. Of equal calls that shared a request, only the one that was sent has tokens.
+    difference was paid by this run. If equal calls shared a request, only the call that was sent has tokens.
     """
 
     def total(counted: Sequence[Call]) -> dict[str, int]:

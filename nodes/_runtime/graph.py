@@ -65,7 +65,7 @@ def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 def _runtime() -> Runtime[Any]:
-    return get_runtime() or Runtime()  # empty if the state is updated without a run
+    return get_runtime() or Runtime()  # LangGraph has none if the state is updated without a run
 
 
 RouterFunction = Callable[[Any, Any], Any]
@@ -134,7 +134,7 @@ class QuietNode(Runnable[Any, Any]):
         if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
-        context = copy_context()  # context variables that the node sets do not leave it
+        context = copy_context()  # so that context variables set by the node do not change for its caller
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:

@@ -250,7 +250,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _unused_fields_are_unset(self) -> Settings:
-        fields = type(self).model_fields  # a default is the value in settings that were saved as a whole
+        fields = type(self).model_fields  # settings that were saved as a whole contain the defaults
         if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
         return self

@@ -45,7 +45,7 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 def task_names() -> list[Any]:
     """The tasks, for descriptions of inputs."""
-    from moot.nodes._texts.task import TASKS  # needs this module
+    from moot.nodes._texts.task import TASKS  # imports this module
 
     return list(TASKS)
 

@@ -188,5 +188,5 @@ class Debate(DebateGraph):
             )
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]
-        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as in a drawing
+        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # the order in drawings
         return super().compile(*arguments, **options)

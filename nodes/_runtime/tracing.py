@@ -82,7 +82,7 @@ class Client(langsmith.Client):
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
         """The same as LangSmith's method."""
         if more.get("parent_run_id") is None:
-            self._keys = environment_keys()  # only for the first run of a trace, because it is slow
+            self._keys = environment_keys()  # once per trace, because it is slow
         super().create_run(inputs=inputs, run_type=run_type, **self._prepared({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:

@@ -353,7 +353,7 @@ KINDS = (
         "VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposal, QuestionOnVerdict)
     ),
 )
-"""The steps of all systems except a trial's own."""
+"""The kinds of turns of all systems, except those that only trials have."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def next_speakers(
         state: the debate's state.
         debaters: the debaters.
         in_turn: whether the speakers of a round speak one after the other, and hear its earlier answers.
-        also_before: whether they also hear the answers of the previous round if these were replaced in this round.
+        also_before: whether they hear all answers of this and the previous round; else only the latest of each debater.
         shown: ``evidence`` or ``pool``.
     """
     names = [d.name for d in debaters]

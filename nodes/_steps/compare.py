@@ -50,15 +50,15 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
         turns: the debate's turns.
     """
 
-    def who(turn: Turn) -> tuple[Any, ...]:
+    def speaker_of(turn: Turn) -> tuple[Any, ...]:
         return turn["agent"], turn.get("number")
 
-    given = {who(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
-    return [given.get(who(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
+    given = {speaker_of(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
+    return [given.get(speaker_of(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
 
 
 def common_outcome(turns: Sequence[Turn]) -> Outcome:
-    """The outcome of unusable replies: the one that all have, else ``unparsed``."""
+    """The outcome of unusable replies, if all have the same, else ``unparsed``."""
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
@@ -90,7 +90,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
         claim: the claim of the debate.
         task: the form of an answer.
         first: an answer.
-        second: another one.
+        second: another answer.
         model: the model that compares them.
 
     Raises:

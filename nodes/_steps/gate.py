@@ -24,7 +24,7 @@ from moot.retrievers._evidence import Evidence
 from moot.retrievers._origins import origins
 
 Inner = Callable[[Any], tuple[Any, Any]]
-"""Returns, from the settings, the graph and the settings of the debate that follows the gate."""
+"""Takes the gate's settings; returns the graph and the settings of the debate that follows the gate."""
 SAME_MODEL_AND_EVIDENCE = (
     "one model at temperature 0 read the same evidence, so that their agreement says little. Use different sources or "
     "models, or a temperature above 0."

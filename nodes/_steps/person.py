@@ -134,7 +134,7 @@ def _propose_evidence(state: State, struck: set[str]) -> dict[str, Any]:
     return {"evidence": [{key: piece[key] for key in shown if key in piece} for piece in pieces]}  # type: ignore[literal-required]
 
 
-def _take_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     """Marks struck pieces, which stay in the evidence, and adds the person's texts as evidence."""
     asked = PersonEvidence.model_validate(reply.model_dump())
     struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
@@ -158,7 +158,7 @@ def _propose_queries(state: State, struck: set[str]) -> dict[str, Any]:
     return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}  # type: ignore[literal-required]
 
 
-def _take_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     turn, queries = _query_turn(state), reply.model_dump()["queries"]
     fields = {name: field for field, name in STANCES.items()} if turn["step"] == "stance_queries" else {}
     changed = {fields.get(name, "query"): query for name, query in queries.items()}
@@ -179,7 +179,7 @@ def _propose_premises(state: State, struck: set[str]) -> dict[str, Any]:
     return {"premises": _premises_turn(state).get("premises") or []}
 
 
-def _take_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     premises = reply.model_dump()["premises"]
     if premises is None:
         return {"proposed": dict(proposed)}, {}
@@ -207,7 +207,7 @@ def _is_answer_in(turn: Turn, round: int) -> bool:
     return turn["round"] == round and turn["step"] in ("respond", "argue")
 
 
-def _take_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     return {"remark": reply.model_dump()["remark"]}, {}
 
 
@@ -216,20 +216,20 @@ def _propose_verdict(state: Any, struck: set[str]) -> dict[str, Any]:
     return {"answer": state["answer"], "verdict": state["raw_verdict"], "reasons": reasons}
 
 
-def _take_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     return {"proposed": dict(proposed), "question": reply.model_dump()["question"]}, {}
 
 
 Propose = Callable[[Any, set[str]], dict[str, Any]]
 Take = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
 MOMENTS: dict[Moment, tuple[Propose, Take]] = {
-    "queries": (_propose_queries, _take_queries),
-    "premises": (_propose_premises, _take_premises),
-    "evidence": (_propose_evidence, _take_evidence),
-    "remark": (_propose_answers, _take_remark),
-    "verdict": (_propose_verdict, _take_verdict),
+    "queries": (_propose_queries, _apply_queries),
+    "premises": (_propose_premises, _apply_premises),
+    "evidence": (_propose_evidence, _apply_evidence),
+    "remark": (_propose_answers, _apply_remark),
+    "verdict": (_propose_verdict, _apply_verdict),
 }
-"""At each moment, the function that makes the proposal, and the function that applies the reply."""
+"""For each moment, the function that makes the proposal, and the function that applies the reply."""
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def robustness_node() -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # without a panel
         decided = judged[-1] if judged else None
         evidence = decider_evidence(state, decided)
         names = origins(evidence)
@@ -47,7 +47,7 @@ def robustness_node() -> Node:
         kind: Literal["judge", "answer"] = "judge" if decided else "answer"
         before = Counter(run.ceilings.left_out)
         asked = await all_at_once(repeat_decision(state, kind, one, evidence, names, run) for one in made)
-        run.ceilings.left_out.clear()  # calls refused here are not refused calls of the debate
+        run.ceilings.left_out.clear()  # calls refused here do not count as refused calls of the debate
         run.ceilings.left_out.update(before)
         return {"robustness": robustness_result(kind, asked, max(0, len(checks) - most))}
 

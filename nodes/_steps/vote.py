@@ -28,7 +28,7 @@ def majority(
         votes: the votes in the agents' order; votes without an answer do not count.
         weights: the weight of each vote; by default 1.
         tie: the ``first`` answer, or ``none``, if several have most votes.
-        contested: minimum number of votes that an answer needs to win against another one.
+        contested: minimum number of votes that an answer needs to win against another answer.
     """
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.answers import UNTOLD, read_answer, same_answer
+from moot.nodes._texts.answers import ABSTENTION, read_answer, same_answer
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -149,17 +149,17 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
 
     schema: dict[str, Any] = {"type": "string"}
     if task["labels"]:
-        schema["enum"] = task["labels"] + [UNTOLD] * may_abstain
+        schema["enum"] = task["labels"] + [ABSTENTION] * may_abstain
     elif task["kind"] == "number":
         number = r"-?[0-9]+([.,/][0-9]+)*"
-        schema["pattern"] = rf"^({number}|\({UNTOLD[1:-1]}\))$" if may_abstain else f"^{number}$"
+        schema["pattern"] = rf"^({number}|\({ABSTENTION[1:-1]}\))$" if may_abstain else f"^{number}$"
     kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
     fields: dict[str, Any] = {"answer": (kind, ...)}
     if confidence:
         fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
     if not direct:
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
-    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # a base's fields would come first
+    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # fields of a base class would come first
     return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
 
 
@@ -190,7 +190,9 @@ def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
 @lru_cache(maxsize=256)
 def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
     task: Task = json.loads(task_json)
-    answer: Any = _answer_reply(task_json, False, False, UNTOLD in given).model_fields["answer"].rebuild_annotation()
+    answer: Any = (
+        _answer_reply(task_json, False, False, ABSTENTION in given).model_fields["answer"].rebuild_annotation()
+    )
 
     def check_given(text: str) -> str:
         if given and not any(same_answer(task, one, text) for one in given):

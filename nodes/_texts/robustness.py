@@ -104,7 +104,7 @@ def state_same_fact(ones: Iterable[str], others: Iterable[str]) -> bool:
 
     Args:
         ones: quotes from one origin.
-        others: quotes from another one.
+        others: quotes from another origin.
     """
     return any(overlap(a, b) >= SAME_FACT for a in map(content_words, ones) for b in map(content_words, others))
 
@@ -163,7 +163,7 @@ def sentences(found: Robustness) -> list[str]:
         return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]
     lines = []
     if found["falls_without"]:
-        lines.append(f"Falls without {any_of(found['falls_without'])}.")
+        lines.append(f"Falls without {origins_in_words(found['falls_without'])}.")
     elif found["holds"]:
         lines.append("Holds without any one source.")
     else:
@@ -171,7 +171,7 @@ def sentences(found: Robustness) -> list[str]:
     if pairs := [one["without"] for one in by_kind["pair"] if one["same"] is False]:
         pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
         lines += [
-            f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
+            f"Falls without both {origins_in_words(pair[:1])} and {origins_in_words(pair[1:])}, which say the same."
             for pair in pairs[:MOST_NAMES]
         ]
     if again.get("reversed") is False:
@@ -187,8 +187,8 @@ def sentences(found: Robustness) -> list[str]:
     return lines
 
 
-def any_of(names: Sequence[str]) -> str:
-    """Origins in words: ``a.org or b.org``; of many only the first few."""
+def origins_in_words(names: Sequence[str]) -> str:
+    """Origins in words: ``a.org or b.org``; only the first few of many."""
     first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
     left = len(names) - MOST_NAMES
     return " or ".join(first) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

@@ -28,7 +28,7 @@ from moot.nodes._models.contexts import bytes_of
 from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 
 EVIDENCE_SHARE = 0.25
-"""The share of a prompt that is reserved for evidence, if there is as much, until rounds are left out."""
+"""The share of a prompt that is reserved for evidence: rounds are left out before evidence gets less."""
 FEWEST_PART_BYTES = 400
 """Minimum number of bytes of a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
@@ -295,7 +295,7 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """The most bytes for each text of reasons so that ``over`` bytes are saved; the bytes saved, and the number of
+    """The maximum bytes for each text of reasons so that ``over`` bytes are saved; the bytes saved, and the number of
     texts cut."""
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
     longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0

@@ -15,7 +15,7 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import QUOTES, UNTOLD, fold, strict
+from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold, strict
 from moot.prompts._files import as_data, without_brackets
 from moot.retrievers._evidence import clean
 
@@ -333,9 +333,11 @@ RULES = {
 }
 
 
-ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
 """The sentence by which prompts with evidence allow an abstention on a question in words."""
-ABSTAIN_BY_KNOWLEDGE = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_KNOWLEDGE = (
+    f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
+)
 """The same if the reader's knowledge counts as well."""
 
 

@@ -36,7 +36,8 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     agree with the verdict.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
-    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
+    # Of a panel, only the judges with this verdict count.
+    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
     answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
     if judged or answer is None:
         return judged

@@ -26,7 +26,7 @@ Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
 OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
 
-MOST_RECENT = 4
+RECENT_STATEMENTS = 4
 """The number of last arguments and testimonies that speakers are shown (S2, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
@@ -218,7 +218,7 @@ def show_record(
 
     Args:
         exhibits: the exhibits on record.
-        history: arguments and testimonies with quotes from them.
+        history: the arguments and testimonies, which quote the exhibits.
         whole: whether to show all texts; otherwise only cited exhibits, by their titles and verified quotes, and the
             number of other exhibits.
         titles: whether to list the titles of the other exhibits, too.
@@ -272,7 +272,7 @@ def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
 
 def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
     """The last arguments and testimonies, oldest first; ``nothing`` without any."""
-    return show_statements(history[-MOST_RECENT:], "What was said last, in its order:", nothing)
+    return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:

@@ -210,7 +210,7 @@ class TrialSettings(SourcesSettings):
         return self.progressive_retrieval and bool(self.sources)
 
     def rounds_of(self, phase: str) -> int:
-        """The most rounds of a debate in this phase."""
+        """The maximum number of rounds of a debate in this phase."""
         if not self.progressive_retrieval:
             return ROUNDS_WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
@@ -329,8 +329,8 @@ def close_round_node() -> Node:
                 rounds=rounds,
                 totals=course["reflection_total"],
                 novelties=course["novelty"],
-                resolved=_any_turn_says(turns, rounds, "critique", "debate_resolved"),
-                closed=_any_turn_says(turns, rounds, "close", "close"),
+                resolved=_any_turn_has(turns, rounds, "critique", "debate_resolved"),
+                closed=_any_turn_has(turns, rounds, "close", "close"),
                 min_rounds=settings.min_rounds,
                 max_rounds=settings.rounds_of(state["phase"]),
                 plateau=settings.plateau,
@@ -350,7 +350,7 @@ def close_round_node() -> Node:
     return Node(step)
 
 
-def _any_turn_says(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
+def _any_turn_has(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
     return any(turn.get(field) is True for turn in turns_in_round(turns, round, step))
 
 
@@ -387,7 +387,7 @@ def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | N
 
 
 def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """The mean novelty over all candidates, from turns that each have a mean and a number of candidates."""
+    """The mean novelty of all candidates: the turns' means, weighted by their numbers of candidates."""
     weighed = [
         value
         for turn in turns_in_round(turns, round, "discover")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
-FEWEST_ROUNDS = 2
+CONSECUTIVE_ROUNDS = 2
 """Number of consecutive rounds that make a plateau or exhaust novelty."""
 
 
@@ -50,8 +50,8 @@ def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
-    last = values[-FEWEST_ROUNDS:]
-    return len(last) == FEWEST_ROUNDS and all(value is not None and is_above(least, value) for value in last)
+    last = values[-CONSECUTIVE_ROUNDS:]
+    return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
 
 def stop_reason(
