@@ -150,7 +150,7 @@ class ClaimsOutput(ClaimsInput, PartResults):
 
     status: Literal["done", "failed"]
     parts: Annotated[list[Span], Field(description="The parts that single calls read.")]
-    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
+    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in total and by role.")]
 
 
 class ClaimsState(ClaimsOutput):

@@ -43,8 +43,8 @@ class WeighingSettings(RoundsSettings):
     pruning: Pruning = Field(
         default="average",
         description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
-        "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
-        "least the median; top-3; bottom-3-removed.",
+        "mdm_without_i_and_s. average: edges with at least the mean weight; median: with "
+        "at least the median weight; top-3; bottom-3-removed.",
     )
     similarity: Similarity = Field(
         default="embedder",
@@ -59,7 +59,7 @@ class WeighingSettings(RoundsSettings):
         "loaded when it is first needed.",
     )
     recalibration: tuple[float, float, float] | None = Field(
-        default=THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
+        default=THRESHOLDS, description="Thresholds for recalibrating confidences, ascending; null: no recalibration."
     )
     seed: int | None = Field(
         default=None,

@@ -168,7 +168,8 @@ class Settings(BaseModel):
     reader_summary: bool = Field(
         default=False,
         description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
-        "sentences with citations, the answer that each quote supports, the evidence not found. One more call.",
+        "sentences with citations, the answer that each quote supports, and the evidence that was not found. It takes "
+        "one more call.",
     )
     calibration: str | None = Field(
         default=None,
@@ -289,7 +290,7 @@ class EvidenceSettings(Settings):
     robustness: bool = Field(
         default=False,
         description="On: after the verdict the roles that decided are called again: without each origin, without two "
-        "origins that quote the same, with the evidence in reversed order, and without evidence. One call for each.",
+        "origins that quote the same fact, with the evidence in reversed order, and without evidence.",
     )
     robustness_calls: int = Field(default=20, ge=1, le=1000, description="Maximum number of calls of `robustness`.")
     published_before: date | None = Field(

@@ -253,7 +253,7 @@ class Verdict(DocumentHead, CheckedClaim):
         Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
-    rounds: Annotated[int, Field(description="Rounds that were held.")]
+    rounds: Annotated[int, Field(description="The number of rounds.")]
     scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores by debater.")]
     votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
     graphs: Annotated[
@@ -273,7 +273,7 @@ class Verdict(DocumentHead, CheckedClaim):
         dict[str, Any],
         Field(
             description="Calls and tokens, in total and by role; `from_ledger` counts calls with replies from the "
-            "ledger and cost nothing."
+            "ledger, which cost nothing."
         ),
     ]
     seconds: Annotated[float, Field(description="The debate's duration, with a person's replies included.")]

@@ -249,7 +249,9 @@ async def closeness(
 class RelevanceSettings(Settings):
     """Settings of `answer_relevance_node`."""
 
-    questions: int = Field(default=3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    questions: int = Field(
+        default=3, ge=1, le=10, description="Number of questions over which answer relevance is averaged (n)."
+    )
     claim_form: ClaimForm = Field(
         default="question",
         description="The text to compare with. question: the claim as a question, if necessary in the form "

@@ -71,8 +71,8 @@ class TrialSettings(SourcesSettings):
         dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_with_default_temperatures)
     ] = Field(
         default=TEMPERATURES,
-        description="Sampling temperatures of roles (judges: of all judges); a model's own comes first; null leaves "
-        "it to the endpoint. If only `temperature` is set, it applies to all roles.",
+        description="Sampling temperatures of roles (judges: of all judges); a model's own temperature overrides them; "
+        "null leaves it to the endpoint. If only `temperature` is set, it applies to all roles.",
     )
     sources: tuple[Source, ...] = Field(
         default=("chroma",),
@@ -139,13 +139,14 @@ class TrialSettings(SourcesSettings):
         default=0.05,
         ge=0,
         le=2,
-        description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
+        description="The debate stops if the sum of both sides' reflection scores changes by less than this in two "
+        "rounds in a row.",
     )
     exhaustion: float = Field(
         default=0.10,
         ge=0,
         le=2,
-        description="Less novelty of the retrieved evidence in two rounds in a row stops the debate.",
+        description="The debate stops if the mean novelty of retrieved evidence is below this in two rounds in a row.",
     )
     exhibits: Literal["cited", "whole"] = Field(
         default="cited",

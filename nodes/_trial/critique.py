@@ -48,7 +48,7 @@ CLOSE = Step("proclaim/close", ClosingReply, "court")
     own="the side's own last arguments.",
     others="the other side's last arguments.",
     exhibits="the evidence on record.",
-    history="arguments and testimonies with quotes from it; by default those of the two sides.",
+    history="arguments and testimonies that quote the exhibits; by default those of the two sides.",
 )
 async def reflect(
     claim: str,

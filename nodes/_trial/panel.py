@@ -155,7 +155,7 @@ async def analyse_consistency(
 @with_parameters(
     turns="of the whole trial.",
     evidence="all evidence, with its rulings.",
-    most_tokens="maximum number of tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
+    most_tokens="maximum tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
     persona="the judge's persona.",
 )
 async def judge_record(
