@@ -94,17 +94,17 @@ class Caller:
         ledger, (agent, sample) = self.ledger, self.sample
         question = (self.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
         seeds = CallSeeds(self.seed, question, messages)
-        asker = (seeds.first, branch.get()[1::2])
+        asker = (seeds.first_seed, branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
         shared = self.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
-        earlier = self.session.count_earlier_steps(seeds.first, (*question, *where, repeated))
+        earlier = self.session.count_earlier_steps(seeds.first_seed, (*question, *where, repeated))
         return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
 
     def _seeded_chat(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
-        return chat if self._seeds is None else with_seed(chat, self._seeds.of(messages))
+        return chat if self._seeds is None else with_seed(chat, self._seeds.seed_of(messages))
 
     async def _fitting_call(
         self,

@@ -91,14 +91,14 @@ def _parse_prices(text: str, name: str) -> dict[str, Price]:
         try:
             entry = Entry.model_validate_json(line)
         except ValidationError as error:
-            raise _invalid_price(f"{name}, line {number}", error) from error
+            raise _invalid_price_error(f"{name}, line {number}", error) from error
         if entry.model in prices:
             raise UserError(f"{name}, line {number}: {entry.model} has a price already.", kind="invalid_file")
         prices[entry.model] = {"input": entry.input, "output": entry.output}
     return prices
 
 
-def _invalid_price(where: str, error: ValidationError) -> UserError:
+def _invalid_price_error(where: str, error: ValidationError) -> UserError:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     return UserError(

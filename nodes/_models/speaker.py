@@ -297,7 +297,7 @@ class Speaker(Caller):
         if debate_ledger is None:
             return await make_call(self)
         if self._seeds is not None:
-            parts = {**parts, "seed": self._seeds.first}
+            parts = {**parts, "seed": self._seeds.first_seed}
         ledger = self.ledger
         hashes = model_hashes(self.model) | hashes_of(
             {"messages": key_messages(messages), "sample": self.sample, **parts}

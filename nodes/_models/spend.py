@@ -56,8 +56,8 @@ def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
-def in_words(name: str, amount: float) -> str:
-    """An amount in words.
+def with_unit(name: str, amount: float) -> str:
+    """An amount with its unit, in words.
 
     Args:
         name: tokens, usd, calls or seconds.

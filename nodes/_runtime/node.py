@@ -24,7 +24,7 @@ from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.budget import Decision, uncounted_error
-from moot.nodes._runtime.node_errors import StateKeys, no_setting, no_settings
+from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import progress, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
@@ -285,7 +285,7 @@ class Node:
                 kind="missing_settings",
             )
         if settings is None:
-            raise no_settings(self.called)
+            raise missing_settings_error(self.called)
         return settings
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
@@ -295,7 +295,7 @@ class Node:
         except AttributeError as error:
             if error.obj is not run.settings:
                 raise
-            raise no_setting(self.called, error.name, run.settings) from error
+            raise missing_setting_error(self.called, error.name, run.settings) from error
 
     def with_settings(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with its own settings, for graphs with another context.

@@ -21,7 +21,7 @@ from moot.nodes._runtime.document import blank_document, closed_state, completed
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
-from moot.nodes._runtime.tracing import conclude, describe
+from moot.nodes._runtime.tracing import add_debate_metadata, add_outcome
 from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
@@ -108,7 +108,7 @@ def open_node(
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
             await check_web(needed, claim, run)
-            await describe(document)
+            await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
@@ -251,7 +251,7 @@ def close_node() -> Node:
             update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed_state(state, update)
         run.session.document = document_of(document)
-        conclude(document)
+        add_outcome(document)
         return update | {"messages": conversation_update(state.get("messages"), in_words(document))}
 
     return Node(step, always=True)

@@ -73,8 +73,8 @@ class Client(langsmith.Client):
         self._keys = environment_keys()
         send_in_time()
         super().__init__(anonymizer=self._clean)
-        atexit.unregister(end)
-        atexit.register(end)
+        atexit.unregister(finish_at_exit)
+        atexit.register(finish_at_exit)
 
     def _clean(self, value: Any) -> Any:
         return anonymised(value, self._keys)
@@ -240,7 +240,7 @@ def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"graph": document["graph"], "settings_hash": digest, **corpus, **VERSIONS}
 
 
-async def describe(document: Mapping[str, Any]) -> None:
+async def add_debate_metadata(document: Mapping[str, Any]) -> None:
     """Adds the system and its settings to the trace of a debate's first run, and the prices that the costs of calls
     need.
 
@@ -263,7 +263,7 @@ async def set_prices(run: RunTree | None) -> None:
         run.client.prices = await asyncio.to_thread(read_prices)
 
 
-def conclude(document: Mapping[str, Any]) -> None:
+def add_outcome(document: Mapping[str, Any]) -> None:
     """Adds the sources read and the outcome to the trace of a debate's last run, and sends its scores as feedback.
 
     It adds the debate's metadata again, because the last run of an interrupted debate is not its first.
@@ -336,7 +336,7 @@ def finish(seconds: float) -> bool:
     return not client.tracing_queue.unfinished_tasks
 
 
-def end() -> None:
+def finish_at_exit() -> None:
     """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` for LangSmith."""
     if not finish(LONGEST_WAIT):
         log.error("moot: parts of the trace have not reached LangSmith.")

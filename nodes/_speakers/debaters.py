@@ -197,7 +197,7 @@ def low_scores(
         task: the form of an answer; None if it is not a task of reasoning.
 
     Returns:
-        Debater, score, its value and its threshold, in the order of the answers.
+        For each score: the debater, the score's name, its value and its threshold; in the order of the answers.
     """
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)

@@ -34,7 +34,7 @@ class OriginRead(TypedDict):
     evidence_ids: list[str]
 
 
-def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
+def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     """Groups evidence by its origin, best rank first. Blocking.
 
     Args:
@@ -58,7 +58,7 @@ def group_origins_node() -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        found = await asyncio.to_thread(by_origin, state["evidence"])
+        found = await asyncio.to_thread(group_by_origin, state["evidence"])
         read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if left:
             names = ", ".join(origin["origin"] for origin in left)

@@ -61,7 +61,7 @@ async def judge(
         prompt: the prompt's name.
 
     Returns:
-        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
+        The judge's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.

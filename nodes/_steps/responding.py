@@ -77,8 +77,8 @@ async def respond(
         prompt: the prompt's name.
 
     Returns:
-        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
-        with ``confidence`` also its ``confidence``.
+        The debater's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
+        if the argument ``confidence`` is true, also with ``confidence``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.

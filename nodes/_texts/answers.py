@@ -153,14 +153,14 @@ def spellings(task: Task) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The spellings of labels: folded, and strict."""
+def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The spellings of labels: folded, and as options (`normal_option`)."""
     task: Task = json.loads(task_json)
-    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
-    return spellings(task), options | {strict(label): label for label in task["labels"]}
+    options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
+    return spellings(task), options | {normal_option(label): label for label in task["labels"]}
 
 
-def strict(text: str) -> str:
+def normal_option(text: str) -> str:
     """A text in the form for comparing options: Unicode's compatible form, single spaces, no Markdown around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
@@ -169,11 +169,11 @@ def strict(text: str) -> str:
 def read_label(task: Task, text: str) -> str | None:
     """The label that a text consists of or begins with; None if the text denies it, only quotes it, or names another
     label, too."""
-    known, options = _tables(json.dumps(task))
+    known, options = _spelling_tables(json.dumps(task))
 
     def label_of(body: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
-        return options.get(strict(body)) or (None if signed else known.get(fold(body)))
+        return options.get(normal_option(body)) or (None if signed else known.get(fold(body)))
 
     body = unwrap_answer(text)
     if (label := label_of(body)) is not None:
@@ -191,7 +191,7 @@ def read_label(task: Task, text: str) -> str | None:
         if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
             continue
         rest = body[gap.end() :]
-        if options.get(strict(rest), known[spelling]) != known[spelling]:
+        if options.get(normal_option(rest), known[spelling]) != known[spelling]:
             return None  # a letter with another option's text
         return known[spelling] if _keeps_label(task, rest, known, known[spelling]) else None
     return None

@@ -32,7 +32,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
     last: dict[SpeakerKey, Any] = {_speaker(turn): turn for turn in deciding}
-    groups = _groups(document, last, verdict)
+    groups = _answers_by_group(document, last, verdict)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
         "votes": [{"answer": _answer_of(turns[0]), "votes": len(turns)} for _, turns in ordered],
@@ -50,7 +50,9 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
     return answer
 
 
-def _groups(document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None) -> dict[Any, list[Any]]:
+def _answers_by_group(
+    document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
+) -> dict[Any, list[Any]]:
     """Last answers by the group of their votes; the key of the verdict's group is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}

@@ -243,7 +243,7 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Numbers in square brackets, or words that say that no item helps; a text with both is ambiguous and
+        """Parses numbers in square brackets, or a phrase for "no item helps"; a text with both is ambiguous and
         unusable."""
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:

@@ -148,10 +148,10 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
         "falls_without": falls,
         "said": "",
     }
-    return {**found, "said": " ".join(sentences(found))}
+    return {**found, "said": " ".join(result_sentences(found))}
 
 
-def sentences(found: Robustness) -> list[str]:
+def result_sentences(found: Robustness) -> list[str]:
     """The result in sentences; the first says whether the verdict holds without any single source."""
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}

@@ -207,7 +207,7 @@ def _shorten_to(
             allotted = _allot_bytes(pieces, only_cited, max(0, sum(allotted.values()) - (over - saved)))
             written = _with_remaining_units(texts, lists, allotted, gone)
         written = [
-            _REASONS.sub(lambda found: f"{found[1]}{_part(found[3], longest)}{found[4]}", one) for one in written
+            _REASONS.sub(lambda found: f"{found[1]}{_beginning(found[3], longest)}{found[4]}", one) for one in written
         ]
     seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
     return ShortenedTexts(
@@ -312,10 +312,10 @@ def _cut_element(text: str, most: int) -> str:
     """An element whose text is cut so that the element has about ``most`` bytes."""
     head, _, rest = text.partition("\n")
     body, _, end = rest.rpartition("\n")
-    return f"{head}\n{_part(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
+    return f"{head}\n{_beginning(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
 
 
-def _part(text: str, most: int) -> str:
+def _beginning(text: str, most: int) -> str:
     """The beginning of a text that is too long, up to the end of a sentence or of a word."""
     if bytes_of(text) <= most:
         return text

@@ -15,7 +15,7 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold, strict
+from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold, normal_option
 from moot.prompts._files import as_data, without_brackets
 from moot.retrievers._evidence import clean
 
@@ -197,8 +197,8 @@ def _is_pair(first: str, last: str) -> bool:
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Options as spellings of their letters, without spellings that two options share."""
-    texts = [strict(option) for _, option in pairs if isinstance(option, str)]
-    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
+    texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
 
 def _visible_texts(texts: Any) -> Any:

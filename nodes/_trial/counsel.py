@@ -61,12 +61,12 @@ def given_exhibits(state: TrialState, settings: Any) -> list[Evidence]:
     return state["evidence"]
 
 
-def turn_of(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
+def turn_starter(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
     """A function that starts a speaker's turn in the current round of a phase, by default the state's phase."""
     return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
 
 
-def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
+def next_turn_starter(agent: str, step: str) -> Callable[[TrialState], Turn]:
     """A function that starts a turn after the turn passed to a step: in the same round, for the same side."""
 
     def begin(state: TrialState) -> Turn:

@@ -27,7 +27,7 @@ from moot.nodes._trial.counsel import (
     send_to_speaker,
     side_of,
     trial_subject,
-    turn_of,
+    turn_starter,
     turns_in_round,
 )
 from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
@@ -106,7 +106,7 @@ def premises_node() -> Node:
     """Adds the miner's turn with the premises. Reads: claim, task."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
-        turn_of(PREMISES.role, "premises", "negotiation"),
+        turn_starter(PREMISES.role, "premises", "negotiation"),
     )
 
 
@@ -114,7 +114,7 @@ def stance_queries_node() -> Node:
     """Adds the negotiator's turn: two queries. Reads: claim, task."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
-        turn_of(QUERIES.role, "stance_queries", "negotiation"),
+        turn_starter(QUERIES.role, "stance_queries", "negotiation"),
     )
 
 
@@ -188,7 +188,7 @@ def rule_node() -> Node:
         known = {piece["id"]: piece for piece in state["evidence"]}
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
         if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
-            raise nothing_weighed(weighed)
+            raise nothing_weighed_error(weighed)
         ruled: list[Evidence] = []
         for turn in weighed:
             (exhibit,) = turn["evidence_ids"]
@@ -204,7 +204,7 @@ def rule_node() -> Node:
     return Node(step)
 
 
-def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
+def nothing_weighed_error(turns: Sequence[Turn]) -> WorldError:
     """The error if no evidence could be weighed."""
     if all(turn.get("outcome") == "failed" for turn in turns):
         detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."

@@ -36,7 +36,7 @@ from moot.nodes._trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_of
+from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_starter
 from moot.nodes._trial.record import exhibits, record_of, show_debate, statement_tokens
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
 from moot.nodes._trial.step import Step, with_parameters
@@ -181,7 +181,7 @@ def analyse_node() -> Node:
     """Adds the analyser's turn. Reads: claim, task, turns."""
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
-        turn_of(ANALYSE.role, "analyse", "panel"),
+        turn_starter(ANALYSE.role, "analyse", "panel"),
     )
 
 
@@ -276,7 +276,7 @@ def decide_node() -> Node:
         judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
         decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
         if decided is None:
-            raise no_verdict(judged)
+            raise no_verdict_error(judged)
         labels = verdict_labels(state["task"], run.settings.verdict_labels)
         answers = {v: answer_for(v, labels, run.settings.inconclusive) for v in VERDICTS}
         answer = answers[decided.verdict]
@@ -299,7 +299,7 @@ def decide_node() -> Node:
     return Node(step, decides=lambda settings: {judge.name: PANEL for judge in settings.judges})
 
 
-def no_verdict(judged: Sequence[Turn]) -> WorldError:
+def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
     """The error if no judge gave a verdict."""
     if all(turn.get("outcome") == "failed" for turn in judged):
         detail = "No judge could be reached. See the warnings for the reasons, or name other models in `judges`."

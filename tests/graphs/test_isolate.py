@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.entries import Vote
-from moot.nodes._steps.isolate import by_origin, weighted_votes
+from moot.nodes._steps.isolate import group_by_origin, weighted_votes
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.given import check_given
@@ -93,7 +93,7 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     reprint: Evidence = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
     for piece, rank in zip(pieces, (3, 2, 1), strict=True):
         piece["retrievals"][0]["rank"] = rank
-    assert by_origin([*pieces, reprint]) == [
+    assert group_by_origin([*pieces, reprint]) == [
         {"origin": "a.org", "rank": 1, "evidence_ids": [pieces[0]["id"], pieces[2]["id"]]},
         {"origin": "b.org", "rank": 2, "evidence_ids": [pieces[1]["id"], "reprint"]},
     ]
