@@ -133,7 +133,7 @@ class Unread(Span):
 
 
 class PartResults(TypedDict):
-    """The results of all parts."""
+    """The results of the parts so far, joined."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]

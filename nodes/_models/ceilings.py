@@ -226,7 +226,7 @@ class Ceilings:
 
         def take(need: Spend) -> None:
             self._deciding_calls.pop(key, None)
-            self._note_call(planned)
+            self._remember_call(planned)
             for level in self._levels():
                 level.reserved = level.reserved.plus(need)
 
@@ -253,7 +253,7 @@ class Ceilings:
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
         return self._own_reserve() if need.fits(Spend(*reserved)) else least
 
-    def _note_call(self, planned: PlannedCall) -> None:
+    def _remember_call(self, planned: PlannedCall) -> None:
         self._last = planned
         if self._least is None or planned.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
             self._least = planned
@@ -287,7 +287,7 @@ class Ceilings:
         self.left_out += Counter([planned.role] * left_out)
         if calls:
             self._deciding_calls.pop((planned.role, planned.prompt), None)
-            self._note_call(planned)
+            self._remember_call(planned)
         self._count_earlier(spent_by(calls, self.prices))
 
     def _count_earlier(self, spent: Spend) -> None:

@@ -20,11 +20,11 @@ class Spend(NamedTuple):
     calls: float = 0
 
     def plus(self, other: Spend, times: int = 1) -> Spend:
-        """The sum."""
+        """This amount plus another amount, ``times`` times."""
         return Spend(*(one + times * more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Spend) -> Spend:
-        """The difference."""
+        """This amount minus another amount."""
         return self.plus(other, -1)
 
     def fits(self, room: Spend) -> bool:

@@ -69,7 +69,7 @@ def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRe
 
 
 def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
-    """Each reading once."""
+    """Joins two logs of sources that were read; each entry is kept once."""
     result = list(old)
     result.extend(r for r in new if r not in result)
     return result

@@ -191,8 +191,8 @@ def spent_against(
     }
 
 
-def refused_roles(left_out: Mapping[str, int]) -> str:
-    """The roles whose calls were refused, in words.
+def refused_calls_warning(left_out: Mapping[str, int]) -> str:
+    """The warning of refused calls, with their roles.
 
     Args:
         left_out: the number of refused calls by role.

@@ -89,7 +89,7 @@ class RouterRunnable(Runnable[Any, Any]):
         self.name, self._route, self._traced = name, route, traced
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The next node."""
+        """Returns the next node."""
         if self._traced and has_callbacks(config):
             return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
@@ -99,7 +99,7 @@ class RouterRunnable(Runnable[Any, Any]):
             var_child_runnable_config.reset(token)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The next node."""
+        """Returns the next node."""
         if self._traced and has_callbacks(config):
             return await self._acall_with_config(self._aroute, input, config)
         return self.invoke(input, config)

@@ -16,7 +16,7 @@ from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import Decision, open_budget, refused_roles
+from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
@@ -244,7 +244,7 @@ def close_node() -> Node:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
-        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_roles(cut)}] if cut else []
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_calls_warning(cut)}] if cut else []
         if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})
         if warned:

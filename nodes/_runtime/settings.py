@@ -241,7 +241,7 @@ class Settings(BaseModel):
         return None
 
     @model_validator(mode="after")
-    def _roles_are_known(self) -> Settings:
+    def _check_roles(self) -> Settings:
         roles = self.roles()
         others = set() if "reader_summary" in self.without else {REPORTER}
         unknown = sorted(set(self.models) - roles - others) if roles is not None else []
@@ -250,7 +250,7 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _unused_fields_are_unset(self) -> Settings:
+    def _check_unused_fields(self) -> Settings:
         fields = type(self).model_fields  # settings that were saved as a whole contain the defaults
         if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")

@@ -168,7 +168,7 @@ class TrialUpdate(StepUpdate):
 
 
 class CheckedClaim(TypedDict):
-    """The checked claim."""
+    """The claim and its task, after their check."""
 
     claim: Annotated[str, Field(description="What was debated.")]
 

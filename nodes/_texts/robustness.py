@@ -99,14 +99,14 @@ def checks_of(
     return [*first, *turned, check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
 
 
-def state_same_fact(ones: Iterable[str], others: Iterable[str]) -> bool:
+def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
     """Whether a quote from one origin states the same fact as a quote from another origin, by their words.
 
     Args:
-        ones: quotes from one origin.
+        quotes: quotes from one origin.
         others: quotes from another origin.
     """
-    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, ones) for b in map(content_words, others))
+    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, quotes) for b in map(content_words, others))
 
 
 def content_words(quote: str) -> set[str]:

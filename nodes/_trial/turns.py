@@ -56,7 +56,7 @@ class FirstQuery(TypedDict, total=False):
 
 
 class SearchResult(TypedDict, total=False):
-    """The results that joined the record, and why the side's search ended there; null if it continues."""
+    """The results that joined the record, and the reason if the side's search ended with them; else null."""
 
     joined: list[str]
     ended: str | None
