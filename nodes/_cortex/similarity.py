@@ -122,8 +122,8 @@ async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn],
             record_failed_call(error, run.ledger)
             return None
 
-    both = [*combinations(outputs, 2)]
-    ratings = await all_at_once(rate(*names) for names in both)
+    pairs = [*combinations(outputs, 2)]
+    ratings = await all_at_once(rate(*names) for names in pairs)
     if any(value is None for value in ratings):
         run.ledger.warn("similarity_missing", "A pair whose texts could not be compared keeps its last similarity.")
-    return {pair(*names): value for names, value in zip(both, ratings, strict=True) if value is not None}
+    return {pair(*names): value for names, value in zip(pairs, ratings, strict=True) if value is not None}

@@ -187,7 +187,7 @@ class Caller:
             raise
         except TimeoutError as error:
             detail = "It took longer than `max_seconds` allows."
-            self.ledger.note({**self._call_record(None, started, 1), "outcome": "failed", "detail": detail})
+            self.ledger.add_call({**self._call_record(None, started, 1), "outcome": "failed", "detail": detail})
             ceilings.left_out[self.role] += 1
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
@@ -232,7 +232,7 @@ class Caller:
             message, attempts = await with_retries(request, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
-            self.ledger.note(
+            self.ledger.add_call(
                 {**self._call_record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
             )
             raise

@@ -280,7 +280,7 @@ class Ceilings:
         Args:
             planned: the first call.
             calls: the calls from the ledger.
-            left_out: whether that run also had a call refused.
+            left_out: whether a call of that run was refused, too.
         """
         if not self.bounded:
             return

@@ -37,7 +37,7 @@ class Ledger:
     """How often each branch has made the same call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 
-    def note(self, call: Call) -> None:
+    def add_call(self, call: Call) -> None:
         """Records a call."""
         _insert(self.calls, self._places[0], call)
 

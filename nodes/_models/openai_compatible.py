@@ -53,7 +53,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
 
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
         payload = self._get_request_payload(messages, stop=stop, **options)
-        line = self._line_if_ours(payload)
+        line = self._own_connection(payload)
         if line is None:
             return await super()._agenerate(messages, stop, run_manager, **options)
         reply = await line.post("/chat/completions", request_of(payload))
@@ -76,7 +76,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         if self._should_stream_usage(stream_usage, **streamed):
             streamed["stream_options"] = {"include_usage": True}
         payload = self._get_request_payload(messages, stop=stop, **streamed)
-        line = self._line_if_ours(payload)
+        line = self._own_connection(payload)
         if line is None:
             async for chunk in super()._astream(messages, stop, run_manager, stream_usage=stream_usage, **options):
                 yield chunk
@@ -98,7 +98,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         described: dict[str, Any] = self.asdict()
         return described
 
-    def _line_if_ours(self, payload: Mapping[str, Any]) -> Connection | None:
+    def _own_connection(self, payload: Mapping[str, Any]) -> Connection | None:
         needs_sdk = (
             not SDK_ONLY.isdisjoint(payload)
             or "messages" not in payload

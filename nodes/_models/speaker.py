@@ -173,7 +173,7 @@ class Speaker(Caller):
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
-            self.ledger.note(call)
+            self.ledger.add_call(call)
             if found is not None:
                 return message
             kind: Outcome = outcome  # type: ignore[assignment]
@@ -249,7 +249,7 @@ class Speaker(Caller):
                 )
             outcome, problem = conversation_fault(message)
             speaker._count_outcome(outcome or "ok")
-            speaker.ledger.note(call)
+            speaker.ledger.add_call(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
                 speaker.ledger.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
@@ -318,7 +318,7 @@ class Speaker(Caller):
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
         self._set_not_shown(result.calls[-1].get("left_out") if result.calls else None)
         for call in result.calls:
-            ledger.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+            ledger.add_call({**call, **own, **unpaid})  # type: ignore[typeddict-item]
         for kind, detail in result.warnings:
             ledger.warn(kind, detail)
         if result.error is not None:

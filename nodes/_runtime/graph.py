@@ -81,7 +81,7 @@ class RouterRunnable(Runnable[Any, Any]):
 
     Args:
         name: its name, also that of its run in a trace.
-        route: returns the next node from the state.
+        route: takes the state; returns the next node.
         traced: whether it appears in a trace.
     """
 
@@ -216,15 +216,15 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             ValueError: at run time, if the router returns a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
-        ask = as_router(path)
-        if ask is None:
+        router = as_router(path)
+        if router is None:
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
             return self
 
-        def asked(state: Any, settings: Any) -> Any:
+        def checked_route(state: Any, settings: Any) -> Any:
             if leave and state.get("error"):
                 return leave
-            to = ask(state, settings)
+            to = router(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
                 raise ValueError(f"{called} leads from {source} to {to}, which is not in the edge's path_map")
             return to
@@ -233,14 +233,14 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             if leave and state.get("error"):
                 return leave
             settings = self._settings(state)
-            return self._past_idle_nodes(source, asked(state, settings), state, settings)
+            return self._past_idle_nodes(source, checked_route(state, settings), state, settings)
 
         called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
         super().add_conditional_edges(source, RouterRunnable(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
-        self._routers.setdefault(source, []).append((asked, to))
+        self._routers.setdefault(source, []).append((checked_route, to))
         return self
 
     def _settings(self, state: Any) -> Any:

@@ -30,7 +30,7 @@ from moot.nodes._texts.show import show_heard, show_opponents
 from pydantic import AfterValidator, Field, model_validator
 
 Topology = Callable[[str, Sequence[str]], list[str]]
-"""Returns the agents that an agent hears, from its name and all names."""
+"""Takes an agent's name and all names; returns the names of the agents that it hears."""
 
 
 def _check_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -246,7 +246,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
     Args:
         then: the prompt after an agent's first answer; None if no agent answers twice.
         confidence: whether agents state a confidence.
-        heard: returns the value of the placeholder ``heard`` from the state and the settings.
+        heard: takes the state and the settings; returns the value of the placeholder ``heard``.
     """
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 

@@ -261,7 +261,7 @@ def end_agreed_node(reason: Callable[[Any], StopReason]) -> Node:
     """Ends the debate with the agreed answer of the last round. Reads: votes.
 
     Args:
-        reason: the stop reason, from the settings.
+        reason: takes the settings; returns the stop reason.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def gate_alone(state: DebateState, settings: Any) -> StopReason:
 
 
 def inner_input(state: DebateState) -> dict[str, Any]:
-    """The input for an inner debate, from the state of the outer one."""
+    """The input for an inner debate, made from the outer debate's state."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":

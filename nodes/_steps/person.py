@@ -241,7 +241,7 @@ def remark_first(
     """Wraps a router: before another round it leads to ``to``, if a person may make a remark.
 
     Args:
-        edge: a router: returns `Send`s for the next speakers, or a node's name, from the state and the settings.
+        edge: a router: takes the state and the settings; returns `Send`s for the next speakers, or a node's name.
         to: the node, a `human_review_node` of the moment ``remark``.
         rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
 

@@ -140,7 +140,7 @@ def respond_node(
         confidence: whether the reply has a confidence, from 0 to 1.
         may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
             ``failed``, and a warning says why).
-        more: values of further placeholders of the prompts, from the state and the settings.
+        more: takes the state and the settings; returns values of further placeholders of the prompts.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Adds to the record the evidence of a round's searches that is new and fits the request of the side that searched.
+    """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
     Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence that was not admitted before the
     debate does not join, and counts as known. Evidence above an origin's share does not join either. If a side's
