@@ -424,10 +424,8 @@ class Speaker(Caller):
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         extra = parts.get("schema") or parts.get("tools")
-        make_call = self._planned_call(
-            prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0)
-        )
-        self.ceilings.count_paid_calls(make_call, calls, left_out=left_out)
+        planned = self._planned_call(prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0))
+        self.ceilings.count_paid_calls(planned, calls, left_out=left_out)
 
 
 @dataclass

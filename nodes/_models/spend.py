@@ -51,7 +51,7 @@ def reservation(
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """The cost of calls, without shared ones; USD are 0 if there are no prices."""
+    """The cost of calls except shared calls; USD are 0 if there are no prices."""
     sent = [call for call in calls if not call.get("shared")]
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 

@@ -66,7 +66,7 @@ FREE: Price = {"input": 0.0, "output": 0.0}
 
 
 class Client(langsmith.Client):
-    """LangSmith's client, for runs without keys and with the costs from `prices`."""
+    """LangSmith's client, which removes API keys from runs and adds the costs of calls by `prices`."""
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}

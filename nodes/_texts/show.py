@@ -52,7 +52,7 @@ def show_evidence(
     Args:
         evidence: the pieces to show.
         nothing: the text that says why there is no evidence.
-        about: further data on a piece: our own names and figures, no free text.
+        about: takes a piece; returns further data on it: our own names and figures, no free text.
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
