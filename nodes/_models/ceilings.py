@@ -435,7 +435,7 @@ class Ceilings:
     def prompt_bytes(self, planned: PlannedCall) -> int | None:
         """The maximum bytes (`weight_of`) of a deciding prompt; None if nothing bounds it.
 
-        They are the bytes reserved for it, and its share of the budget that is not reserved.
+        That is the sum of the bytes reserved for it and its share of the budget that is not reserved.
         """
         own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
         among, tokens = max(1, len(self._deciding_calls)), math.inf
@@ -471,7 +471,7 @@ def shared_ceilings(
 
     Args:
         budget: maximum number of tokens of prompts and replies.
-        max_cost: most USD; a model without a price is refused.
+        max_cost: maximum cost in USD; a model without a price is refused.
         max_calls: maximum number of calls to models.
         max_seconds: maximum number of seconds from here on.
     """
@@ -491,7 +491,7 @@ def share_ceilings(ceilings: Ceilings) -> Iterator[Ceilings]:
 
 
 def open_ceilings() -> Ceilings:
-    """The ceilings of a new debate: no bounds of its own yet, within the shared ones."""
+    """The ceilings of a new debate, within the shared ceilings; it has no bounds of its own yet."""
     return Ceilings(parent=_shared.get())
 
 

@@ -60,8 +60,8 @@ class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
     ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
-    the client takes one, and ``json_mode`` whether it can request JSON without one. ``is_capped`` is true if the
-    length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
+    the client takes a schema, and ``json_mode`` whether it can request JSON without a schema. ``is_capped`` is true if
+    the length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""A model's context (most tokens of a prompt and its reply), and estimates of a prompt's tokens.
+"""A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
 A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
 (``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
 often names its context; the smaller value then applies for the rest of the process.
 
-Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, by `BYTES_PER_TOKEN`, until the
-endpoint has counted prompts of this model.
+Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `BYTES_PER_TOKEN`,
+until the endpoint has counted prompts of this model.
 """
 
 from __future__ import annotations

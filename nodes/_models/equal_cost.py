@@ -70,7 +70,7 @@ def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or zero.
+    """The cost of a control as a multiple of its debate's, by quantity; None for a quantity that is unknown or zero.
 
     ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}

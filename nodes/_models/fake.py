@@ -23,7 +23,7 @@ REPLY_AFTER_TOOL = "Nothing more has to be searched for."
 
 
 class FakeChatModel(BaseChatModel):
-    """Replies to calls with a schema with values drawn by a seed; to other calls with an empty object.
+    """Replies with values drawn by a seed if a call has a schema, else with an empty object.
 
     If tools are offered, it calls the first one once, with drawn arguments.
     """

@@ -42,7 +42,7 @@ def fit_messages(
         messages: a prompt or a conversation.
         model: the model that receives them.
         role: the role that makes the call.
-        context_tokens: as for `context_of`, the setting.
+        context_tokens: the setting, as for `context_of`.
         ranks: as for `shorten`.
         room: bytes (`weight_of`) that the ceilings allow, if any; then everything but the claim may be left out.
 

@@ -1,4 +1,4 @@
-"""Ceilings shared by several processes of a machine: each one's spending and reservations, in a memory-mapped file.
+"""Ceilings shared by several processes of a machine; their spending and reservations are in a memory-mapped file.
 
 Each process writes its own section of the file and reads all sections. A call's budget is checked and taken under a
 lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings

@@ -75,7 +75,7 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Records the failure of an optional call and returns its outcome; warns of it unless reply warnings did."""
+    """Records the failure of an optional call and returns its outcome; warns of it, except for an unusable reply."""
     if isinstance(error, ReplyError):
         return error.kind
     ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")

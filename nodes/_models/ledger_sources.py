@@ -123,7 +123,7 @@ async def open_ledger_corpus(
 
 
 def words_for_search(name: str, query: str) -> str:
-    """The words for a search in errors."""
+    """The description of a search in error messages."""
     return f"the search of {name} for {query[:200]!r}"
 
 

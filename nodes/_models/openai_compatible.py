@@ -142,7 +142,7 @@ def without_invalid_values(reply: Any) -> Any:
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """The usage that an endpoint reports, with numbers given as texts converted. None unless both counts are there."""
+    """The usage that an endpoint reports, with texts converted to numbers. None unless both counts are present."""
     if not isinstance(usage, dict):
         return None
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
@@ -178,7 +178,7 @@ def with_missing_fields(value: Any, kind: Any) -> Any:
 
 @lru_cache
 def fields_of(kind: Any) -> dict[str, Any]:
-    """The fields of a Pydantic model, each with the only model in its type (also in a list), else None."""
+    """The fields of a Pydantic model, each with the only model in its type (also in a list), or None."""
 
     def models(annotation: Any) -> set[Any]:
         if inspect.isclass(annotation) and issubclass(annotation, BaseModel):

@@ -119,7 +119,7 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known. Shared calls, and failed calls without a count, have zero tokens."""
+    """Whether the tokens of a call are known. Shared calls and failed calls without a count count as zero."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0

@@ -199,7 +199,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """Is called when a debate of this process begins and ends. The server uses one; see `report_to`."""
+    """A recorder that is called when a debate of this process begins and ends; the server uses it. See `report_to`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""

@@ -65,7 +65,7 @@ def open_node(
     """Checks the input and starts the result document.
 
     Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
-    The debate's resources are opened here, so that a missing one is reported before any call.
+    The debate's resources are opened here, so that a missing resource is reported before any call.
 
     Args:
         graph: the graph's name.

@@ -168,7 +168,7 @@ class TrialUpdate(StepUpdate):
 
 
 class CheckedClaim(TypedDict):
-    """The claim and its task, after their check."""
+    """The claim, after its check."""
 
     claim: Annotated[str, Field(description="What was debated.")]
 

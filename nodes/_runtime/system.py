@@ -129,7 +129,7 @@ class Debate(DebateGraph):
         self._add_route(REMARK, route, to)
 
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
-        """Sets the node that ends a debate with its verdict; several are allowed.
+        """Sets the node that ends a debate with its verdict; may be called for several nodes.
 
         Args:
             node: the node.

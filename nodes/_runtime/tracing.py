@@ -136,7 +136,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's, in a `Session`: in a new one, or inside a debate in the session of that debate.
+        """The same as LangGraph's method, in a new `Session`; inside a debate, in that debate's session.
 
         An inner debate has its own ceilings, which are bounded by the ceilings of the outer debate.
         """

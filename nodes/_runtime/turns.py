@@ -20,8 +20,8 @@ class Citation(TypedDict):
     """A reference of an answer to its evidence.
 
     ``fabricated`` is true if the id was not among the evidence shown, ``verified`` if the quote is in
-    the evidence's stored text: from ``start`` to before ``end``, in code points (else null). ``text_hash`` names that
-    text: ``sha256:`` and the digest of its UTF-8, null if unknown.
+    the evidence's stored text. ``start`` and ``end`` (exclusive) are its position in code points, else null.
+    ``text_hash`` names that text: ``sha256:`` and the digest of its UTF-8, null if unknown.
     """
 
     evidence_id: str
@@ -411,9 +411,9 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the one with most verified quotes, among equals the first.
+    """An answer with its best argument: the argument with most verified quotes, or the first of several.
 
-    ``quotes`` are these quotes. ``answer`` is null for agents without an answer.
+    ``quotes`` are its verified quotes. ``answer`` is null for agents without an answer.
     """
 
     answer: str | None
@@ -437,7 +437,7 @@ class Change(AnsweringAgent):
 
 
 class Dissent(TypedDict):
-    """``votes`` count each last answer, most first; ``minority`` are the other answers; ``changes``
+    """``votes`` count each last answer, the most frequent first; ``minority`` are the other answers; ``changes``
     are changes of labels and numbers: answers in words may differ but mean the same."""
 
     votes: list[AnswerCount]

@@ -132,7 +132,7 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
 
 
 def no_agents(name: str, names: Sequence[str]) -> list[str]:
-    """No agents.
+    """An empty list, for agents that hear no others.
 
     Args:
         name: the agent's name.

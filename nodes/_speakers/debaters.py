@@ -34,7 +34,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 class Debater(BaseModel):
-    """One debater."""
+    """The declaration of a debater."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -128,7 +128,7 @@ def next_speakers(
         debaters: the debaters.
         in_turn: whether the speakers of a round speak one after the other, and hear its earlier answers.
         also_before: whether they hear all answers of this and the previous round; else only the latest of each debater.
-        shown: ``evidence`` or ``pool``.
+        shown: ``evidence``, which they are shown, or ``pool``, from which they select.
     """
     names = [d.name for d in debaters]
     round, speakers = next_round_speakers(state["turns"], names, in_turn)

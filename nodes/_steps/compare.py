@@ -64,7 +64,7 @@ def common_outcome(turns: Sequence[Turn]) -> Outcome:
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer of all voters, in the words of the first one; None if votes differ or one is missing.
+    """The answer of all voters, in the first voter's words; None if votes differ or an answer is missing.
 
     Args:
         votes: one for each agent.

@@ -162,8 +162,8 @@ def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
 def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
     """The parts of a reply that checked quotes support.
 
-    A sentence is supported if it names at least one quote, only quotes that were shown, and if each of its
-    figures is in their pieces of evidence, the claim or its date. If a quote has several stances, the first counts.
+    A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its
+    figures is in the quoted evidence, the claim or its date. If a quote has several stances, the first counts.
 
     Args:
         document: the debate.

@@ -119,7 +119,7 @@ def conclude_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        by_text: returns from the settings whether answers in words are compared only by their texts.
+        by_text: takes the settings; returns whether answers in words are compared only by their texts.
     """
     vote = vote_node(reason)
 

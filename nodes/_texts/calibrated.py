@@ -280,7 +280,7 @@ def calibrated(
     Args:
         calibration: from its file.
         document: the debate's document.
-        done: whether the debate is finished; for others only the calibration itself is returned.
+        done: whether the debate is finished; if not, only the calibration itself is returned.
     """
     if calibration is None:
         return {}

@@ -31,7 +31,7 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 class Check(TypedDict):
     """A repetition of the deciding step.
 
-    ``kind`` is its evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all but a
+    ``kind`` names its evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all but a
     ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``. ``without`` names the
     removed origins, ``evidence_ids`` the other evidence, in order; ``turns_left_out`` counts answers that cite only
     removed origins. ``same`` says whether the answer is the verdict; null without an answer, and ``outcome`` says why.
@@ -110,7 +110,7 @@ def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def content_words(quote: str) -> set[str]:
-    """The words of a quote that count: long ones and figures."""
+    """The words of a quote that count: long words and figures."""
     return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
 
 

@@ -58,7 +58,7 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A unit that may be left out, from ``start`` to before ``end`` in its text.
+    """A part of a text that may be left out, from ``start`` to before ``end`` in its text.
 
     ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is the debate of a round in a
     record.
@@ -373,7 +373,7 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The lines of a record, each with the following lines without a round; empty for other elements."""
+    """The lines of a record, each with the lines after it that have no round; empty for other elements."""
     if found[1] not in LINES:
         return []
     starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]

@@ -315,7 +315,7 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops; then its entry is added to ``debates``.
+    """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
 
     Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, the trial fails,
     because there is nothing to judge.

@@ -202,7 +202,7 @@ def compile_record_node() -> Node:
                 "record_too_long",
                 f"Statements and scores alone have {tokens} tokens, and are shown whole; `panel_tokens` is {most}.",
             )
-        if same := sharing_a_model(run.settings):
+        if same := speakers_sharing_a_model(run.settings):
             run.ledger.warn(
                 "shared_model",
                 f"{', '.join(same)}: each has the model of a counsel or of another judge, and should have its own.",
@@ -235,7 +235,7 @@ def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
     return [piece for piece in exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
-def sharing_a_model(settings: Any) -> list[str]:
+def speakers_sharing_a_model(settings: Any) -> list[str]:
     """The critic if it shares a model with a counsel, and the judges that share one with a counsel or another judge."""
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
