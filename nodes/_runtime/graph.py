@@ -151,11 +151,11 @@ class QuietNode(Runnable[Any, Any]):
 
 
 class Successor(NamedTuple):
-    """The successors of a node: the router, the nodes that it may name, and whether it always names one node."""
+    """The successors of a node: the router, the nodes that it may name, and whether it always names the same node."""
 
-    ask: RouterFunction
+    router: RouterFunction
     ends: list[str]
-    plain: bool
+    is_fixed: bool
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
@@ -250,7 +250,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         past, seen = self._past.get(source, {}), set()
         while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
             seen.add(to)
-            to = past[to].ask(state, settings)
+            to = past[to].router(state, settings)
         return to
 
     def _reroute_past_idle_nodes(self) -> None:
@@ -259,23 +259,23 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         If a router chooses the successor, the node is skipped only if a single edge leads to it, from a node that runs
         once: several speakers or parallel nodes would each call the router.
         """
-        plain = sorted(self.edges)
+        plain_edges = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
         anywhere = any(branch.ends is None for branch in routers)
         routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
-        before = Counter(to for _, to in plain) + Counter(
+        before = Counter(to for _, to in plain_edges) + Counter(
             to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
         )
         follows = {
             node: follow
             for node in self._idle
-            if (follow := self._successor(node)) and (follow.plain or before[node] == 1)
+            if (follow := self._successor(node)) and (follow.is_fixed or before[node] == 1)
         }
-        for source in {source for source, _ in plain} | set(self.branches):
+        for source in {source for source, _ in plain_edges} | set(self.branches):
             once = source in self._run_once or source not in routed
-            known = {node: follow for node, follow in follows.items() if once or follow.plain}
+            known = {node: follow for node, follow in follows.items() if once or follow.is_fixed}
             self._past[source] = known
-            for to in [to for before, to in plain if before == source and to in known]:
+            for to in [to for start, to in plain_edges if start == source and to in known]:
                 self.edges.remove((source, to))
                 route = partial(self._route_past, source, to)
                 super().add_conditional_edges(source, RouterRunnable(f"past_{to}", route, traced=False), [to])
@@ -286,12 +286,12 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
 
     def _successor(self, node: str) -> Successor | None:
-        after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
+        after, routers = [to for source, to in self.edges if source == node], self._routers.get(node, [])
         if node in self._next_if_idle:
-            after, asked = [self._next_if_idle[node]], []
-        if len(after) == 1 and not asked:
-            return Successor(lambda state, settings: after[0], after, plain=True)
-        return Successor(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+            after, routers = [self._next_if_idle[node]], []
+        if len(after) == 1 and not routers:
+            return Successor(lambda state, settings: after[0], after, is_fixed=True)
+        return Successor(*routers[0], is_fixed=False) if len(routers) == 1 and not after and routers[0][1] else None
 
     def _route_past(self, source: str, to: str, state: Any) -> Any:
         return self._past_idle_nodes(source, to, state, self._settings(state))

@@ -21,7 +21,7 @@ from moot.retrievers import Evidence, Retriever
 
 
 class Place(Protocol):
-    """The position in a debate: a node's ledger."""
+    """The position of a node in a debate; a node's `Ledger` has these fields."""
 
     node: str
     phase: str

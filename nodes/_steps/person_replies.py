@@ -32,7 +32,7 @@ class PersonReply(BaseModel):
     accept: Literal[True] | None = None
 
     @model_validator(mode="after")
-    def _accept_or_change(self) -> PersonReply:
+    def _check_accept_or_change(self) -> PersonReply:
         changes = {name for name in self.model_fields_set - {"accept"} if getattr(self, name)}
         if bool(changes) == bool(self.accept):
             raise ValueError("either accept the proposal, or change it")

@@ -57,9 +57,9 @@ def robustness_node() -> Node:
     return Node(step, idle=idle)
 
 
-def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]:
+def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
     """The evidence that the deciding role was shown: the judge's own, else all evidence of the debate."""
-    ids = set(decided["evidence_ids"]) if decided else None
+    ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
         for piece in active_evidence(state["evidence"])

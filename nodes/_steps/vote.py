@@ -78,9 +78,9 @@ def vote_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        weigh: takes a vote with an answer and the settings; returns the vote's weight. None for equal weights.
+        weigh: takes a vote with an answer and the settings; returns the vote's weight, or None if all are equal.
         tie: the rule for ties; if it leaves no answer, the debate ends undecided.
-        report: returns entries for the debate's ``metrics``.
+        report: takes the state; returns entries for the debate's ``metrics``.
         contested: as for `majority`; if it leaves no answer, the debate ends undecided.
     """
 

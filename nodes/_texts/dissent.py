@@ -31,7 +31,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
         return {"agent": turn["agent"], "model": models.get(turn["agent"]), "number": turn.get("number")}
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
-    last: dict[SpeakerKey, Any] = {_speaker(turn): turn for turn in deciding}
+    last: dict[SpeakerKey, Any] = {_speaker_key(turn): turn for turn in deciding}
     groups = _answers_by_group(document, last, verdict)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
@@ -41,7 +41,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     }
 
 
-def _speaker(turn: Mapping[str, Any]) -> SpeakerKey:
+def _speaker_key(turn: Mapping[str, Any]) -> SpeakerKey:
     return turn["agent"], turn.get("number")
 
 

@@ -290,12 +290,12 @@ def show_why(
 
 def score_and_threshold(value: float | None, threshold: float) -> str:
     """A score and its threshold, with two decimals, or more if the threshold or the difference needs them."""
-    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
+    decimals = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
-        return f"unknown (needs {threshold:.{given}f})"
+        return f"unknown (needs {threshold:.{decimals}f})"
     if value >= threshold:
-        return f"{value:.{given}f} >= {threshold:.{given}f}"
-    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
+        return f"{value:.{decimals}f} >= {threshold:.{decimals}f}"
+    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(decimals))
     return next(text for text in shown if len(set(text.split(" < "))) == 2)
 
 
