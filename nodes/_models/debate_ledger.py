@@ -152,8 +152,8 @@ class DebateLedger:
             raise await self.ledger.replay_error(key, what, self.id or None)
         return found
 
-    async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes a reply to the ledger, unless in a replay. If this fails, the debate goes on, because the reply is
+    async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on, because the result is
         already paid for."""
         if self.mode != "replay":
             try:
@@ -161,9 +161,9 @@ class DebateLedger:
             except MootError as error:
                 self.fault = error.detail
 
-    async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+    async def store_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Writes the failure of a call, so that a replay fails there, too; other modes make the call again."""
-        await self.keep(key, value, {**about, FAILED: 1})
+        await self.store_result(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
         """The cost of calls of earlier runs whose replies were lost: for one key, or for all."""
@@ -178,9 +178,9 @@ class DebateLedger:
         Args:
             key: the call's key.
             sent: the maximum cost of the call, together with earlier attempts with this key.
-            about: as in `keep`.
+            about: as in `store_result`.
         """
-        await self.keep_failure(key, None, {**about, SENT: [*sent]})
+        await self.store_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Makes a call once for all callers that request it at the same time; returns its result, and whether another
@@ -244,11 +244,11 @@ class DebateLedger:
                     vectors |= zip(missing, await make(missing), strict=True)
                 except MootError as error:
                     record = error.record("")
-                    await asyncio.gather(*(self.keep_failure(keys[text], record, about) for text in missing))
+                    await asyncio.gather(*(self.store_failure(keys[text], record, about) for text in missing))
                     raise
                 fresh = [text for text in missing if keys[text].hash not in self._embedded]
                 self._embedded.update(keys[text].hash for text in fresh)
-                await asyncio.gather(*(self.keep(keys[text], [vectors[text]], about) for text in fresh))
+                await asyncio.gather(*(self.store_result(keys[text], [vectors[text]], about) for text in fresh))
             return vectors
 
         while missing := [text for text in keys if text not in found]:

@@ -370,7 +370,7 @@ class Speaker(Caller):
         async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
-            await debate_ledger.keep(first, {"message": value_of(message), "call": call}, about)
+            await debate_ledger.store_result(first, {"message": value_of(message), "call": call}, about)
 
         async def record_sent(most: Spend) -> None:
             await debate_ledger.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
@@ -405,9 +405,9 @@ class Speaker(Caller):
         elif self.ceilings.counted:
             lost = lost.plus(spent)
         if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
-            await debate_ledger.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
+            await debate_ledger.store_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
-        await (debate_ledger.keep if good else debate_ledger.keep_failure)(key, value, about)
+        await (debate_ledger.store_result if good else debate_ledger.store_failure)(key, value, about)
         return result
 
     def _apply_stored_calls(

@@ -150,7 +150,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """One reply of the model, as turns and messages; if no reply is wanted or usable, the loop ends."""
+        """One reply of the model, as turns and messages; without a call or a usable reply, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:

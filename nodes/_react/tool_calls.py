@@ -71,8 +71,8 @@ def parse_tool_calls(
     Args:
         message: the model's message.
         tools: sources by the names of their tools.
-        made: calls so far.
-        most: calls that may be made in all.
+        made: number of calls so far.
+        most: maximum number of calls.
         ledger: the record for warnings of unusable and dropped calls.
 
     Returns:

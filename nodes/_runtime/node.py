@@ -53,8 +53,8 @@ class NodeContext:
     ) -> Speaker:
         """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
 
-        The seeds of its calls are derived from the setting ``seed`` and its own seed: the seed of its model, else
-        ``seed``.
+        The seeds of its calls are derived from the setting ``seed`` and from the speaker's own seed: that of its model,
+        else the argument ``seed``.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -85,7 +85,7 @@ class NodeContext:
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
-        """The speaker of this turn, with the options of its declaration."""
+        """The speaker of a declaration, with the declared options."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}

@@ -351,7 +351,7 @@ class PoolSettings(SourcesSettings):
 
     @property
     def searches(self) -> bool:
-        """Whether there is a search."""
+        """Whether the sources are searched."""
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
@@ -363,7 +363,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
     """Checks values and returns a graph's settings.
 
     Args:
-        kind: the graph's settings.
+        kind: the class of the graph's settings.
         values: the values that differ from the defaults.
         graph: its name, for errors, if ``moot settings`` lists its settings.
 

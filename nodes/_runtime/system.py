@@ -133,7 +133,7 @@ class Debate(DebateGraph):
 
         Args:
             node: the node.
-            reviewed: a person may question the draft; then it is decided again.
+            reviewed: a person may question the draft; then the verdict is decided again.
             again: the node that decides again, if it is not ``node``.
             phase: the phase of a trial that decides.
         """

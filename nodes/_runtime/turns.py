@@ -367,7 +367,7 @@ class FieldsByStep:
     kinds: Sequence[TurnKind] = field(hash=False)
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The kinds, discriminated by their step."""
+        """The schema of the kinds, discriminated by their step."""
         steps = list(dict.fromkeys(kind.step for kind in self.kinds))
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
         known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}

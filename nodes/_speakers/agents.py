@@ -222,7 +222,7 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
     """A router: starts rounds until the rounds or the budget are used up; then it leads to the node ``vote``.
 
     Args:
-        kind: the graph's settings, which the router takes.
+        kind: the class of the graph's settings, which the router takes.
         hears: returns the agents that an agent hears.
     """
 

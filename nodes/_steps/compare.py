@@ -202,7 +202,7 @@ async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = F
     """Compares a round's answers; returns the writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
-    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # fewer agents than `min_agents` may be called
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # some rounds have fewer agents
     if len(last) < least:
         raise WorldError(
             f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "

@@ -50,9 +50,10 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
     The interrupt's value is ``{"kind", "about", "proposed"}``. If the last reply was invalid, the debate waits again,
-    and the value also has ``problem``. The reply: true, null or ``{"accept": true}`` to accept, else by moment
-    ``{"queries": {name: query}}``, ``{"premises": [...]}``, ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}``
-    or ``{"question": text}``. The review is a turn of the agent ``person``.
+    and the value also has ``problem``. A reply that accepts is true, null or ``{"accept": true}``. The form of others
+    depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
+    ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is a turn of the
+    agent ``person``.
 
     Reads: turns; if present debater and phase; for the moment ``evidence`` evidence; for the moment ``verdict`` task,
     answer, raw_verdict, votes and rounds.
@@ -61,19 +62,19 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
         moment: the moment of the review.
         phase: the phase of a trial, if its state does not have it.
     """
-    proposal, take = MOMENTS[moment]
+    propose, apply = MOMENTS[moment]
 
     async def step(state: State, run: NodeContext) -> dict[str, Any]:
         again = struck_again(state) if moment == "evidence" else {}
         if not waits_for_person(run.settings, moment):
             return again
         check_resumable(run.settings)
-        proposed = proposal(state, {piece["id"] for piece in again.get("evidence", [])})
+        proposed = propose(state, {piece["id"] for piece in again.get("evidence", [])})
         turn = review_turn(state, moment, phase)
         about = question_to_person(state, moment, turn)
         reply = await valid_reply(moment, about, proposed)
         await set_prices(graph_run())
-        fields, written = take(state, reply, proposed)
+        fields, written = apply(state, reply, proposed)
         turns, evidence = written.get("turns", []), [*again.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | fields | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 

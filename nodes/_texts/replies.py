@@ -311,7 +311,7 @@ class SameReply(Reply):
 def verdicts_reply(count: int) -> type[VerdictsReply]:
     """The class of replies with one verdict for each of ``count`` statements: every index from 0 exactly once."""
 
-    def complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+    def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
         given = sorted(v.index for v in verdicts)
         if given != list(range(count)):
             raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
@@ -320,7 +320,7 @@ def verdicts_reply(count: int) -> type[VerdictsReply]:
     place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
     numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
     size = {"minItems": count, "maxItems": count}
-    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    kind = Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
     return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
 
 

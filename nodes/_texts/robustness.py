@@ -78,7 +78,7 @@ def checks_of(
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
     some = set(cited)
 
-    def check(kind: Any, *without: str) -> Check:
+    def make_check(kind: Any, *without: str) -> Check:
         left = [id for id in ids if names[id] not in without]
         return {
             "kind": kind,
@@ -90,13 +90,15 @@ def checks_of(
             "outcome": "not_asked",
         }
 
-    first = [check("origin", name) for name in ordered if name in some]
-    rest = [check("origin", name) for name in ordered if name not in some]
+    first = [make_check("origin", name) for name in ordered if name in some]
+    rest = [make_check("origin", name) for name in ordered if name not in some]
     pairs = [
-        check("pair", *pair) for pair in combinations(ordered, 2) if state_same_fact(*(quoted.get(n, ()) for n in pair))
+        make_check("pair", *pair)
+        for pair in combinations(ordered, 2)
+        if state_same_fact(*(quoted.get(n, ()) for n in pair))
     ]
-    turned = [{**check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
-    return [*first, *turned, check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
+    turned = [{**make_check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
+    return [*first, *turned, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
 
 
 def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:

@@ -238,7 +238,7 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     """
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
-    def mean(agent: str, name: str, value: float | None) -> str:
+    def mean_text(agent: str, name: str, value: float | None) -> str:
         count = known[agent, name]
         over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
         return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
@@ -247,7 +247,8 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     if not measured:
         return ""
     lines = (
-        f"- {agent}: {', '.join(mean(agent, m, means.get(m)) for m in measured)}" for agent, means in scores.items()
+        f"- {agent}: {', '.join(mean_text(agent, m, means.get(m)) for m in measured)}"
+        for agent, means in scores.items()
     )
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
