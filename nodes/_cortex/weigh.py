@@ -71,7 +71,7 @@ class WeighingSettings(RoundsSettings):
 
     @property
     def compared_by(self) -> Similarity | None:
-        """The setting that names how outputs are compared; None if no weight depends on it."""
+        """How outputs are compared (the setting `similarity`); None if no weight depends on it."""
         return self.similarity if self.evaluation == "mdm" else None
 
     def roles(self) -> set[str]:

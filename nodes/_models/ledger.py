@@ -41,7 +41,7 @@ class Ledger:
         """Records a call."""
         _insert(self.calls, self._places[0], call)
 
-    def part(self) -> Ledger:
+    def empty_copy(self) -> Ledger:
         """An empty ledger for the same node and turn."""
         return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 

@@ -354,7 +354,7 @@ class Speaker(Caller):
             self._apply_stored_calls(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
-        part, before = self.ledger.part(), chain.get()
+        part, before = self.ledger.empty_copy(), chain.get()
         result = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
