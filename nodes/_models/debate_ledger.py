@@ -68,7 +68,7 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
 
 
 def current_use(default: Mode = "off") -> LedgerUse:
-    """The mode for a new debate: that of `ledger_use`, else of ``MOOT_LEDGER``, else ``default``.
+    """How a new debate uses the ledger: as in `ledger_use`, else in the mode of ``MOOT_LEDGER``, else of ``default``.
 
     Raises:
         UserError: ``MOOT_LEDGER`` is not a mode.

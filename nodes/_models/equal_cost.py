@@ -28,7 +28,7 @@ class FullCost(NamedTuple):
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, with replies from the ledger included; a call sent for several counts once.
+    """The cost of calls, with replies from the ledger included; equal calls that shared a request count once.
 
     Args:
         calls: the debate's calls.

@@ -196,6 +196,7 @@ class Speaker(Caller):
         return unmarked_message(message) if self.datamarking else message
 
     def _attack_text(self) -> str:
+        """The instructions to lie, if an evaluation of attacks makes this speaker a liar; else empty."""
         attack = current_tampering()
         return f"\n\n{attack.instructions}" if attack.liar and attack.liar == self.sample[0] else ""
 
