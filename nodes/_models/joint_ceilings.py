@@ -142,7 +142,7 @@ class JointCeilings(Ceilings):
         return self._file.total(IN_FLIGHT)
 
     def decision_reserve(self) -> Spend:
-        """The reservations of all processes."""
+        """The reservations of all processes for roles that decide."""
         return super().decision_reserve().plus(self._file.total(RESERVED, without=self._slot))
 
     def _available(self) -> Spend:

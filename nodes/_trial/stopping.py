@@ -29,7 +29,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The difference of each total from the previous one; None if either is unknown."""
+    """The absolute difference of each total from the previous one; None if either is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
