@@ -125,13 +125,13 @@ class Speaker(Caller):
             return last[1]
 
         async def make_call(speaker: Speaker) -> AIMessage:
-            def citable() -> dict[str, Any]:
+            def current_options() -> dict[str, Any]:
                 hidden = speaker.not_shown
                 return (
                     self._request_options(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
                 )
 
-            return await speaker._until_usable(messages, citable, read, ranks, prompt)
+            return await speaker._until_usable(messages, current_options, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
         message = await self._from_ledger_or_call(

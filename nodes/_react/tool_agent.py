@@ -241,10 +241,14 @@ async def _send_request(
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
     """The answer in a message without tool calls, or its text as a thought."""
     evidence = state["evidence"]
-    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"]))
-    turn = without_unshown_evidence(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
+    never_shown = speaker.not_shown.intersection(
+        *(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"])
+    )
+    turn = without_unshown_evidence(
+        new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never_shown
+    )
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
-    shown, text = shown_ids(evidence) - never, text_of(message).strip()
+    shown, text = shown_ids(evidence) - never_shown, text_of(message).strip()
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:

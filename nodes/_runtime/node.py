@@ -237,7 +237,7 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: there are no settings or of the wrong class; without ``keeps_errors`` also the errors of the
+            UserError: the settings are missing or of the wrong class; without ``keeps_errors`` also the errors of the
                 step, and a missing key of the state or field of the settings.
             WorldError: without ``keeps_errors``: the errors of the step.
         """

@@ -148,8 +148,10 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         if not (session_in(config) or session_in(parent)):
             return self._in_session(input, config, options)
         if getattr(self.builder, "opened", ""):
-            ours = config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
-            return self._in_outer_session(input, ours, options)
+            debate_config = (
+                config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
+            )
+            return self._in_outer_session(input, debate_config, options)
         return super().astream(input, config, **options)
 
     async def _in_outer_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
