@@ -58,7 +58,7 @@ def score_of(ratings: Ratings) -> float:
 
 
 def words_in(text: str) -> int:
-    """The words of a text; in scripts without spaces each letter counts as a word."""
+    """The number of words of a text; in scripts without spaces each letter counts as a word."""
     return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
 
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
-from moot.nodes._models.spend import FREE, NOTHING, Spend, reservation, spent_by, with_unit
+from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation, spent_by
 from moot.nodes._records.entries import Call
 
 REPLY_TOKENS = 512
@@ -350,13 +350,13 @@ class Ceilings:
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
         detail = (
-            f"A call was not made: it may take {with_unit(name, wanted)}, and {whose} leaves {with_unit(name, left)}."
+            f"A call was not made: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
         )
         if level is self and (lost := getattr(self._lost, name)):
             least = getattr(self.most, name) - getattr(room, name) + wanted
             enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
             detail += (
-                f" Calls whose replies were lost when the debate was stopped may have taken {with_unit(name, lost)}. "
+                f" Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
                 f"With {whose} of {enough} or more the same command goes on with this debate."
             )
         return BudgetExhausted(detail)

@@ -56,7 +56,7 @@ def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
-def with_unit(name: str, amount: float) -> str:
+def in_words(name: str, amount: float) -> str:
     """An amount with its unit, in words.
 
     Args:

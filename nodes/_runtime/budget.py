@@ -19,7 +19,7 @@ from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
 from moot.nodes._models.ceilings import SETTINGS, Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes._models.session import current_ceilings
-from moot.nodes._models.spend import NOTHING, Spend, spent_by, with_unit
+from moot.nodes._models.spend import NOTHING, Spend, in_words, spent_by
 from moot.nodes._records.entries import Call, StopReason, Task
 from moot.nodes._texts.replies import Reply
 
@@ -74,8 +74,8 @@ async def open_budget(
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
             who = " and ".join(call.role for call in deciding)
             raise UserError(
-                f"`{SETTINGS[name]}` allows {with_unit(name, most)}, but the smallest decision ({who} with the claim "
-                f"alone) may cost {with_unit(name, least)}. Raise `{SETTINGS[name]}`.",
+                f"`{SETTINGS[name]}` allows {in_words(name, most)}, but the smallest decision ({who} with the claim "
+                f"alone) may cost {in_words(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
     await ceilings.begin(budget, lost)

@@ -266,7 +266,7 @@ def _title_line(piece: Evidence) -> str:
 
 
 def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that a speaker that assesses statements is shown."""
+    """The exhibits shown to a speaker who assesses statements."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
