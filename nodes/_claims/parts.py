@@ -9,7 +9,7 @@ from typing import Any
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
-from moot.nodes._models.fitting import most_tokens
+from moot.nodes._models.fitting import max_reply_tokens
 from moot.nodes._models.speaker import Speaker, own_response_format
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
@@ -25,11 +25,11 @@ def first_call(
         prompt: the prompt's name.
         values: the values of its placeholders.
         reply: the schema of the reply.
-        quotes: most tokens of quotes in the prompt.
+        quotes: maximum number of tokens of quotes in the prompt.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
-    return PlannedCall(speaker.role, prompt, speaker.model.name, size, most_tokens(speaker.model) or REPLY_TOKENS)
+    return PlannedCall(speaker.role, prompt, speaker.model.name, size, max_reply_tokens(speaker.model) or REPLY_TOKENS)
 
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:

@@ -18,11 +18,11 @@ WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern}
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
-"""Fewest words of a sentence."""
+"""Minimum number of words of a sentence."""
 GRAMMAR_LETTERS = 3
-"""Most letters of a word that counts as grammar, in any language."""
+"""Maximum number of letters of a word that counts as grammar, in any language."""
 FEWEST_STEM_LETTERS = 4
-"""Fewest letters that two forms of a word share."""
+"""Minimum number of letters that two forms of a word share."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
@@ -46,8 +46,8 @@ NEAR_YEARS = 2
 
 
 def score_of(ratings: Ratings) -> float:
-    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or no reader would care, else
-    the mean of the ratings, in which ``checkable`` has double weight, divided by 2.
+    """A score of check-worthiness, from 0 to 1: 0 if no source could settle the claim or no reader would care, else
+    half the mean of the ratings, in which ``checkable`` has double weight.
 
     Args:
         ratings: each 0, 1 or 2.
@@ -58,7 +58,7 @@ def score_of(ratings: Ratings) -> float:
 
 
 def words_in(text: str) -> int:
-    """The words of a text; in scripts without spaces each letter is one."""
+    """The number of words of a text; in scripts without spaces each letter counts as a word."""
     return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
 
 
@@ -67,7 +67,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
     Args:
         text: the text.
-        most: most words of a part.
+        most: maximum number of words of a part.
     """
     units: list[tuple[int, int]] = []
     for found in PARAGRAPH.finditer(text):
@@ -140,7 +140,7 @@ def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -
         date: the text's date: a year, a month or a day.
 
     Returns:
-        The words that were filled in, in their order, and the ones among them that the text does not support.
+        The words that were filled in, in their order, and those among them that the text does not support.
     """
     own = vocabulary([quote])
     found = list(WORD.finditer(claim))
@@ -221,6 +221,6 @@ def _is_lengthened(word: str, other: str) -> bool:
 
 
 def _differ_in_ending(one: str, other: str) -> bool:
-    """Whether one of two words is the other with one or two letters more, as in a genitive."""
+    """Whether one of two words is the other word plus one or two letters, as in a genitive."""
     short, long = sorted((one, other), key=len)
     return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

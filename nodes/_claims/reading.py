@@ -51,27 +51,27 @@ def article_in(file: Path, name: str) -> ClaimsInput:
     return {"text": text, "title": "", "source": name, "url": "", "date": None, "sections": []}
 
 
-def article_of(found: ParsedDocument, name: str) -> ClaimsInput:
+def article_of(document: ParsedDocument, name: str) -> ClaimsInput:
     """A document's text, with the positions at which its pages and headings begin.
 
     Args:
-        found: the document.
+        document: the document.
         name: its name.
     """
     text = ""
     sections: list[Section] = []
-    for part in found["parts"]:
+    for part in document["parts"]:
         text += SEPARATOR if text else ""
         here = (part["page"] or None, part["heading"])
         if not sections or (sections[-1]["page"], sections[-1]["heading"]) != here:
             sections.append({"start": len(text), "page": here[0], "heading": here[1]})
         text += part["text"]
-    date = found["published"] if is_iso_date(found["published"]) else None
+    date = document["published"] if is_iso_date(document["published"]) else None
     return {
         "text": text,
-        "title": found["title"],
+        "title": document["title"],
         "source": name,
-        "url": found["url"],
+        "url": document["url"],
         "date": date,
         "sections": sections,
     }

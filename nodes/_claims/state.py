@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 FINDER, RATER, WRITER = "claim_finder", "claim_rater", "claim_writer"
 """The roles: the extractor, the rater, and the writer, which rewrites and joins claims."""
 LONGEST_TEXT = 1_000_000
-"""Most characters of a text."""
+"""Maximum number of characters of a text."""
 
 Step = Literal["extract", "rate", "rewrite"]
-Kind = Literal["fact", "forecast", "opinion", "other"]
+ClaimKind = Literal["fact", "forecast", "opinion", "other"]
 
 
 class ClaimSettings(Settings):
@@ -34,7 +34,10 @@ class ClaimSettings(Settings):
         default=0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
     )
     max_claims: int | None = Field(
-        default=None, ge=1, le=10_000, description="Most claims to keep, those with the highest scores; null keeps all."
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Maximum number of claims, those with the highest scores; null keeps all.",
     )
     part_words: int = Field(default=1500, ge=50, le=20_000, description="Words of the text that one call reads.")
 
@@ -100,7 +103,7 @@ class Rated(Place):
     score: float
     reason: str
     ratings: Ratings
-    kind: Kind
+    kind: ClaimKind
 
 
 class Claim(Rated):
@@ -130,7 +133,7 @@ class Unread(Span):
 
 
 class PartResults(TypedDict):
-    """The results of all parts."""
+    """The results of the parts so far, joined."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
@@ -147,7 +150,7 @@ class ClaimsOutput(ClaimsInput, PartResults):
 
     status: Literal["done", "failed"]
     parts: Annotated[list[Span], Field(description="The parts that single calls read.")]
-    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
+    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in total and by role.")]
 
 
 class ClaimsState(ClaimsOutput):

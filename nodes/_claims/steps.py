@@ -49,7 +49,7 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Characters of the text's beginning in a rewriter's prompt; of the text before the part it shows half as many."""
+"""Characters of the text's beginning in a rewriter's prompt; of the text before the part, the last half as many."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -122,7 +122,7 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
     """Checks the input.
 
     Raises:
-        UserError: no text, a long one, a date in another form, or invalid sections.
+        UserError: there is no text, it is too long, or its date or its sections are invalid.
     """
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -190,7 +190,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
     Reads: asked, part, found.
 
     Args:
-        take_step: a function of the state, the speaker and the run.
+        take_step: takes the state, the speaker and the run; runs the step.
         role: the role that makes the call.
         prompt: the prompt.
     """
@@ -277,7 +277,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         **_earlier_text(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # reads files
+    await asyncio.to_thread(months)  # the first call reads files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
@@ -390,7 +390,7 @@ async def _ask_for_duplicates(claims: Sequence[Claim], speaker: Speaker) -> list
 
 
 def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims in order; claims with the same words are joined."""
+    """Joins claims with the same words, and keeps the order."""
     groups: dict[str, list[int]] = {}
     for number, one in enumerate(claims, 1):
         groups.setdefault(fold(one["claim"]).casefold(), []).append(number)

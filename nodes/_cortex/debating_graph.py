@@ -60,7 +60,7 @@ def pair(one: str, other: str) -> str:
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """By agent, the mean of the scores that others gave its answer (S3, appendix E); None if it has no scores.
+    """The mean of the scores that others gave an agent's answer, by agent (S3, appendix E); None without scores.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -115,7 +115,7 @@ def edge_weights(
         d: the round of debate, from 1.
         credibilities: C by agent.
         evaluation: the formula of the weights.
-        peer_scores: by agent, from `peer_means`; only for ``peer``.
+        peer_scores: from `peer_means`; only for ``peer``.
         n: the number of agents at the start of the debate, by default the number of those left.
     """
     agents = known["confidence"]

@@ -35,7 +35,7 @@ def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """By `pair`, the cosine of two agents' outputs. Agents without a valid answer are in no pair.
+    """The cosine of each two agents' outputs, by `pair`. Agents without a valid answer are in no pair.
 
     Args:
         answers: one turn of each agent.
@@ -56,7 +56,7 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 
 
 async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """By `pair`, a cross-encoder's rating of two outputs: the mean over both orders, which may differ.
+    """A cross-encoder's rating of each two outputs, by `pair`: the mean over both orders, which may differ.
 
     Args:
         answers: as for `similarities`.
@@ -102,7 +102,7 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """By `pair`, a model's rating of two outputs: one call per pair, all in parallel. Failed calls are left out.
+    """A model's rating of each two outputs, by `pair`: one call per pair, all in parallel. Failed calls are left out.
 
     Args:
         claim: the claim of the debate.
@@ -122,8 +122,8 @@ async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn],
             record_failed_call(error, run.ledger)
             return None
 
-    both = [*combinations(outputs, 2)]
-    ratings = await all_at_once(rate(*names) for names in both)
+    pairs = [*combinations(outputs, 2)]
+    ratings = await all_at_once(rate(*names) for names in pairs)
     if any(value is None for value in ratings):
         run.ledger.warn("similarity_missing", "A pair whose texts could not be compared keeps its last similarity.")
-    return {pair(*names): value for names, value in zip(both, ratings, strict=True) if value is not None}
+    return {pair(*names): value for names, value in zip(pairs, ratings, strict=True) if value is not None}

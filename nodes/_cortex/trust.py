@@ -20,7 +20,7 @@ Weights = dict[str, dict[str, float]]
 Opponents = dict[str, list[str]]
 
 THRESHOLDS = (0.3, 0.6, 0.8)
-"""S3, Eq. 2."""
+"""Low, middle and high of the recalibrated confidence (S3, Eq. 2)."""
 TOLERANCE = 1e-9
 """The relative difference below which two values count as equal, because rounding may separate equal values."""
 
@@ -152,14 +152,14 @@ def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
     return [i for i, w in weights.items() if w >= threshold or math.isclose(w, threshold, rel_tol=TOLERANCE)]
 
 
-def by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources by descending weight, sources without a weight last; equal ones keep their order."""
+def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
+    """The sources by descending weight, sources without a weight last; sources with equal weights keep their order."""
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
     """The sources with the highest weights, in the order of the agents; ties go to the earliest."""
-    chosen = by_weight(weights, weights)[:count]
+    chosen = sort_by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 
 
@@ -169,8 +169,8 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""By name, the rule for the edges into a target that are kept: with at least the mean weight (AAT; S3, Eq. 10, 11), or
-a variant of S3 D.1.
+"""The pruning rules by name: which edges into a target are kept. AAT keeps edges with at least the mean weight (S3,
+Eq. 10, 11); the others are the variants of S3 D.1.
 
 Top-3 keeps the three edges with the highest weights. Bottom-3-removed leaves one of S3's four opponents; of three or
 fewer opponents, one is kept as well (our choice), because otherwise none would be left.
@@ -188,7 +188,7 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
-    In a full graph an agent reads all opponents, `by_weight` (ours: S3 names no order). In a sparse graph it reads
+    In a full graph an agent reads all opponents, by weight (ours: S3 names no order). In a sparse graph it reads
     some, in the order of the agents. With ``mdm`` they are chosen by ``pruning``. With ``self`` or ``peer`` they are
     the agents above the mean of all agents, possibly none. With ``none`` half of the opponents, rounded up, are drawn
     by seed, round and agent (ours).
@@ -203,7 +203,7 @@ def agents_heard(
     """
     others = {j: [i for i in weights if i != j] for j in weights}
     if graph == "full":
-        return {j: by_weight(weights[j], others[j]) for j in weights}
+        return {j: sort_by_weight(weights[j], others[j]) for j in weights}
     if evaluation == "none":
         drawn = {j: Random(f"{seed}|{d}|{j}").sample(others[j], (len(others[j]) + 1) // 2) for j in weights}
         return {j: [i for i in others[j] if i in drawn[j]] for j in weights}

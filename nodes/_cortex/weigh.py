@@ -43,8 +43,8 @@ class WeighingSettings(RoundsSettings):
     pruning: Pruning = Field(
         default="average",
         description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
-        "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
-        "least the median; top-3; bottom-3-removed.",
+        "mdm_without_i_and_s. average: edges with at least the mean weight; median: with "
+        "at least the median weight; top-3; bottom-3-removed.",
     )
     similarity: Similarity = Field(
         default="embedder",
@@ -59,7 +59,7 @@ class WeighingSettings(RoundsSettings):
         "loaded when it is first needed.",
     )
     recalibration: tuple[float, float, float] | None = Field(
-        default=THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
+        default=THRESHOLDS, description="Thresholds for recalibrating confidences, ascending; null: no recalibration."
     )
     seed: int | None = Field(
         default=None,
@@ -71,7 +71,7 @@ class WeighingSettings(RoundsSettings):
 
     @property
     def compared_by(self) -> Similarity | None:
-        """The setting that names how outputs are compared; None if no weight depends on it."""
+        """How outputs are compared (the setting `similarity`); None if no weight depends on it."""
         return self.similarity if self.evaluation == "mdm" else None
 
     def roles(self) -> set[str]:
@@ -98,7 +98,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 
 
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """By `pair`, the similarity of two agents' outputs; {} if no weight depends on it.
+    """The similarity of each two agents' outputs, by `pair`; {} if no weight depends on it.
 
     Raises:
         UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
@@ -188,7 +188,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """By scorer, the scores that it gave to the others' last answers."""
+    """The scores that each agent gave to the others' last answers, by scorer."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:

@@ -23,7 +23,7 @@ from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
-from moot.nodes._models.fitting import fit_messages, most_tokens
+from moot.nodes._models.fitting import fit_messages, max_reply_tokens
 from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import without_environment_keys
 from moot.nodes._models.seeds import CallSeeds, with_seed
@@ -74,7 +74,7 @@ class Caller:
     datamarking: bool = False
     _seeds: CallSeeds | None = None
     _record_sent: Callable[[Spend], Awaitable[None]] | None = None
-    """Records the most that a call may cost; called before the call is sent."""
+    """Records the maximum cost of a call; called before the call is sent."""
     _store_unusable: Callable[[AIMessage, Call], Awaitable[None]] | None = None
     """Stores an unusable reply in the ledger; called before the second request."""
     _unusable: tuple[AIMessage, Call] | None = None
@@ -94,17 +94,17 @@ class Caller:
         ledger, (agent, sample) = self.ledger, self.sample
         question = (self.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
         seeds = CallSeeds(self.seed, question, messages)
-        asker = (seeds.first, branch.get()[1::2])
+        asker = (seeds.first_seed, branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
         shared = self.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
-        earlier = self.session.count_earlier_steps(seeds.first, (*question, *where, repeated))
+        earlier = self.session.count_earlier_steps(seeds.first_seed, (*question, *where, repeated))
         return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
 
     def _seeded_chat(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
-        return chat if self._seeds is None else with_seed(chat, self._seeds.of(messages))
+        return chat if self._seeds is None else with_seed(chat, self._seeds.seed_of(messages))
 
     async def _fitting_call(
         self,
@@ -139,7 +139,7 @@ class Caller:
             except UserError as error:
                 if error.kind != "too_long" or refusals == MOST_REFUSALS or fit.size == before:
                     raise
-                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
+                learn_refusal(name, address, error.detail, fit.size, max_reply_tokens(self.model))
                 before = fit.size
                 continue
             count_prompt(name, fit.size, call["prompt_tokens"])
@@ -153,10 +153,10 @@ class Caller:
         self.not_shown.update(left["ids"] if left else ())
 
     def _planned_call(self, prompt: str, size: int) -> PlannedCall:
-        return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY_TOKENS)
+        return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The most bytes of the prompt of a role that decides, by the ceilings; None for other roles."""
+        """The maximum bytes of a deciding role's prompt, by the ceilings; None for other roles."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes
@@ -187,7 +187,7 @@ class Caller:
             raise
         except TimeoutError as error:
             detail = "It took longer than `max_seconds` allows."
-            self.ledger.note({**self._call_record(None, started, 1), "outcome": "failed", "detail": detail})
+            self.ledger.add_call({**self._call_record(None, started, 1), "outcome": "failed", "detail": detail})
             ceilings.left_out[self.role] += 1
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
@@ -232,7 +232,7 @@ class Caller:
             message, attempts = await with_retries(request, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
-            self.ledger.note(
+            self.ledger.add_call(
                 {**self._call_record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
             )
             raise
@@ -265,7 +265,7 @@ def run_metadata() -> Mapping[str, Any]:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs calls at the same time; later calls depend on the longest of their chains of dependent calls.
+    """Runs calls at the same time. The chain of dependent calls continues from the longest chain of these calls.
 
     Raises:
         UserError, WorldError: the error of the first call that fails.

@@ -1,10 +1,10 @@
 """Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
-Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and with some
-margin until then) and its longest reply are reserved; afterwards its real cost is recorded. A call that does not fit
-waits for the calls in flight, which may cost less than was reserved; one that never fits is not made
-(`BudgetExhausted`). For the roles that decide a debate, the cost of the smallest decision is reserved
-from the start. A debate within a debate has its own ceilings within those of the outer debate.
+Before a call, its prompt and its longest reply are reserved; afterwards its real cost is recorded. The prompt's tokens
+are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, which is 3, with a margin, until the endpoint has
+counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a call
+that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the smallest decision's cost is
+reserved from the start. A debate within a debate has its own ceilings within those of the outer debate.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation
 from moot.nodes._records.entries import Call
 
 REPLY_TOKENS = 512
-"""Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
+"""Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
-"""The share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some."""
+"""A margin until the endpoint has counted a prompt: tokens are assumed to have only this share of `BYTES_PER_TOKEN`."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 
@@ -45,7 +45,7 @@ class PlannedCall:
         prompt: the prompt's name; empty for a conversation.
         model: its name in the settings.
         bytes: the bytes of the prompt (`weight_of`), with the schema.
-        reply: most tokens of the reply.
+        reply: maximum number of tokens in the reply.
     """
 
     role: str
@@ -59,7 +59,8 @@ class PlannedCall:
 
         Args:
             prices: by model, if cost is bounded.
-            share: the share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some.
+            share: a margin until the endpoint has counted a prompt: tokens are assumed to have only this share of
+                `BYTES_PER_TOKEN`.
             reserved: bytes counted without this margin, because a reservation already covers them.
         """
         price = price_of(self.model, prices) if prices else None
@@ -82,7 +83,7 @@ class Ceilings:
 
     Args:
         most: the bounds.
-        seconds: most seconds, from now.
+        seconds: maximum number of seconds, from now.
         parent: the ceilings of the batch or the evaluation that the debate belongs to.
     """
 
@@ -132,10 +133,10 @@ class Ceilings:
         return self._outermost.lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Whether more budget is available now, from a shared pool.
+        """Requests more budget from a shared pool, if there is one; returns whether it got some.
 
         Args:
-            need: the most that a call may cost.
+            need: the maximum cost of a call.
             short: the amount that is missing; below 0 if nothing is.
         """
         return False
@@ -192,7 +193,7 @@ class Ceilings:
         self._count_earlier(lost)
 
     def start_clock(self) -> None:
-        """Starts to count the debate's seconds, once its resources are loaded; a batch's count from its own start."""
+        """Starts the debate's clock after its resources are loaded. The clock of a batch starts with the batch."""
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
@@ -225,7 +226,7 @@ class Ceilings:
 
         def take(need: Spend) -> None:
             self._deciding_calls.pop(key, None)
-            self._note_call(planned)
+            self._remember_call(planned)
             for level in self._levels():
                 level.reserved = level.reserved.plus(need)
 
@@ -252,7 +253,7 @@ class Ceilings:
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
         return self._own_reserve() if need.fits(Spend(*reserved)) else least
 
-    def _note_call(self, planned: PlannedCall) -> None:
+    def _remember_call(self, planned: PlannedCall) -> None:
         self._last = planned
         if self._least is None or planned.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
             self._least = planned
@@ -267,7 +268,7 @@ class Ceilings:
         """
         with self._lock():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first: a process killed after this line has spent it
+                level.spent = level.spent.plus(spent)  # first, so that it counts even if the process is killed here
                 level.reserved = level.reserved.minus(reservation.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
@@ -279,14 +280,14 @@ class Ceilings:
         Args:
             planned: the first call.
             calls: the calls from the ledger.
-            left_out: whether that run also had a call refused.
+            left_out: whether a call of that run was refused, too.
         """
         if not self.bounded:
             return
         self.left_out += Counter([planned.role] * left_out)
         if calls:
             self._deciding_calls.pop((planned.role, planned.prompt), None)
-            self._note_call(planned)
+            self._remember_call(planned)
         self._count_earlier(spent_by(calls, self.prices))
 
     def _count_earlier(self, spent: Spend) -> None:
@@ -432,9 +433,9 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, planned: PlannedCall) -> int | None:
-        """The most bytes (`weight_of`) that a deciding prompt may have; None if nothing bounds it.
+        """The maximum bytes (`weight_of`) of a deciding prompt; None if nothing bounds it.
 
-        They are the bytes reserved for it, and its share of the budget that is not reserved.
+        That is the sum of the bytes reserved for it and its share of the budget that is not reserved.
         """
         own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
         among, tokens = max(1, len(self._deciding_calls)), math.inf
@@ -469,10 +470,10 @@ def shared_ceilings(
     within one event loop.
 
     Args:
-        budget: most tokens of prompts and replies.
-        max_cost: most USD; a model without a price is refused.
-        max_calls: most calls to models.
-        max_seconds: most seconds from here on.
+        budget: maximum number of tokens of prompts and replies.
+        max_cost: maximum cost in USD; a model without a price is refused.
+        max_calls: maximum number of calls to models.
+        max_seconds: maximum number of seconds from here on.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
     with share_ceilings(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
@@ -490,7 +491,7 @@ def share_ceilings(ceilings: Ceilings) -> Iterator[Ceilings]:
 
 
 def open_ceilings() -> Ceilings:
-    """The ceilings of a new debate: no bounds of its own yet, within the shared ones."""
+    """The ceilings of a new debate, within the shared ceilings; it has no bounds of its own yet."""
     return Ceilings(parent=_shared.get())
 
 

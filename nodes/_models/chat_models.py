@@ -39,9 +39,12 @@ class ModelChoice(BaseModel):
 
     model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
     temperature: float | None = Field(default=None, ge=0, le=2, description="Sampling temperature.")
-    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Maximum number of tokens in a reply.")
     context_tokens: int | None = Field(
-        default=None, ge=256, le=100_000_000, description="Most tokens of a prompt and its reply (the model's context)."
+        default=None,
+        ge=256,
+        le=100_000_000,
+        description="Maximum number of tokens in a prompt and its reply (the context).",
     )
     structured_output: StructuredOutput | None = Field(default=None, description="How structured output is requested.")
     seed: int | None = Field(
@@ -57,8 +60,8 @@ class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
     ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
-    the client takes one, and ``json_mode`` whether it can request JSON without one. ``is_capped`` is true if the
-    length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
+    the client takes a schema, and ``json_mode`` whether it can request JSON without a schema. ``is_capped`` is true if
+    the length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
     """
 
     name: str
@@ -86,7 +89,7 @@ async def open_chat_model(
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
             LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: null leaves it to the endpoint.
-        max_tokens: most tokens of a reply; null leaves it to the endpoint.
+        max_tokens: maximum number of tokens in a reply; null leaves it to the endpoint.
         timeout: seconds per request.
         seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
 
@@ -131,7 +134,7 @@ async def open_chat_model(
             max_retries=0,  # moot retries calls itself
             http_async_client=http,
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
-            http_socket_options=(),  # the HTTP client is ours
+            http_socket_options=(),  # moot passes its own HTTP client
             use_responses_api=False,
             stream_usage=True,  # if tokens are streamed, they are counted as well
             **limits,

@@ -1,11 +1,11 @@
-"""A model's context (most tokens of a prompt and its reply), and estimates of a prompt's tokens.
+"""A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
 A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
 (``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
 often names its context; the smaller value then applies for the rest of the process.
 
-Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, by `BYTES_PER_TOKEN`, until the
-endpoint has counted prompts of this model.
+Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `BYTES_PER_TOKEN`,
+until the endpoint has counted prompts of this model.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from moot.nodes._models.sizes import entry_of
 BYTES_PER_TOKEN = 3.0
 """The estimate before a model's endpoint has counted a prompt: less than in English text (above 4), so that prompts
 fit."""
-FEWEST, MOST = 0.5, 8.0
+MIN_BYTES_PER_TOKEN, MAX_BYTES_PER_TOKEN = 0.5, 8.0
 """Bounds of the bytes per token, against absurd counts of an endpoint."""
 FEWEST_COUNTED_BYTES = 500
-"""Least bytes of a prompt whose count is used: in short prompts the endpoint's own few tokens distort it."""
+"""Token counts of prompts with fewer bytes are not used: the endpoint's own few tokens would distort the estimate."""
 DIGIT, OTHER_SCRIPT = 4, 2
 """Weight of a digit, and of a byte outside ASCII, in estimates, in bytes of English text. Many models
 take each digit as a token, and one or two bytes of other scripts: SmolLM2's tokens have 1.0 byte in a table of
@@ -88,7 +88,7 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
     """
     if not tokens or sent < FEWEST_COUNTED_BYTES:
         return
-    found, before = min(MOST, max(FEWEST, sent / tokens)), bytes_per_token(model)
+    found, before = min(MAX_BYTES_PER_TOKEN, max(MIN_BYTES_PER_TOKEN, sent / tokens)), bytes_per_token(model)
     _bytes_per_token[model] = found if found < before else before + RISE_SHARE * (found - before)
 
 
@@ -96,7 +96,7 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
 
 
 def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
-    """The most tokens of a prompt and its reply together; None if not known.
+    """The maximum number of tokens in a prompt and its reply together; None if not known.
 
     Args:
         model: its name in the settings, provider:name.
@@ -130,7 +130,7 @@ def reply_room(context: int, max_tokens: int | None = None) -> int:
 
     Args:
         context: the model's context.
-        max_tokens: the most tokens of a reply, if that is set.
+        max_tokens: maximum number of tokens in a reply, if that is set.
     """
     return max_tokens or min(REPLY_RESERVE, context // 4)
 
@@ -151,7 +151,7 @@ _SENT = re.compile(
     rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
     re.IGNORECASE,
 )
-"""How they name the tokens of the refused prompt."""
+"""How these errors name the tokens of the refused prompt."""
 _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
 """Ollama names the number of excess tokens."""
 
@@ -181,7 +181,7 @@ def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: in
         address: the endpoint's address.
         text: the error's text.
         sent: bytes of the prompt's texts, as `weight_of` counts them.
-        max_tokens: the most tokens of a reply, if that is set.
+        max_tokens: maximum number of tokens in a reply, if that is set.
     """
     context, tokens, over = parse_refusal(text)
     known = context_of(model, address)

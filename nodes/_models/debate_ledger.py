@@ -68,7 +68,7 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
 
 
 def current_use(default: Mode = "off") -> LedgerUse:
-    """The mode for a new debate: that of `ledger_use`, else of ``MOOT_LEDGER``, else ``default``.
+    """How a new debate uses the ledger: as in `ledger_use`, else in the mode of ``MOOT_LEDGER``, else of ``default``.
 
     Raises:
         UserError: ``MOOT_LEDGER`` is not a mode.
@@ -83,7 +83,7 @@ def current_use(default: Mode = "off") -> LedgerUse:
 
 
 class PendingCall(Generic[T]):
-    """A call for which several callers may wait: ``over`` is set once it returned, failed or was cancelled."""
+    """A call for which several callers may wait: ``over`` is set when it has returned, failed or been cancelled."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -148,12 +148,12 @@ class DebateLedger:
             UserError: there is no entry.
         """
         found = await self.ledger.find(key, self.id)
-        if found is None or found.value is None:  # it was sent, but the debate was killed
+        if found is None or found.value is None:  # the call was sent, but the debate was killed
             raise await self.ledger.replay_error(key, what, self.id or None)
         return found
 
-    async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes a reply to the ledger, unless in a replay. If this fails, the debate goes on, because the reply is
+    async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on, because the result is
         already paid for."""
         if self.mode != "replay":
             try:
@@ -161,12 +161,12 @@ class DebateLedger:
             except MootError as error:
                 self.fault = error.detail
 
-    async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+    async def store_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Writes the failure of a call, so that a replay fails there, too; other modes make the call again."""
-        await self.keep(key, value, {**about, FAILED: 1})
+        await self.store_result(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
-        """The cost of calls of earlier runs whose replies were lost: for one key, or in all."""
+        """The cost of calls of earlier runs whose replies were lost: for one key, or for all."""
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
@@ -177,10 +177,10 @@ class DebateLedger:
 
         Args:
             key: the call's key.
-            sent: the most that the call may cost, together with earlier attempts with this key.
-            about: as in `keep`.
+            sent: the maximum cost of the call, together with earlier attempts with this key.
+            about: as in `store_result`.
         """
-        await self.keep_failure(key, None, {**about, SENT: [*sent]})
+        await self.store_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Makes a call once for all callers that request it at the same time; returns its result, and whether another
@@ -198,7 +198,7 @@ class DebateLedger:
         return await self._make_shared_call([hash], make), False
 
     async def _wait_for_call(self, pending: PendingCall[T]) -> list[T]:
-        """The result of another caller's call, once it is over; empty if it was cancelled."""
+        """Waits for another caller's call and returns its result in a list; empty if the call was cancelled."""
         await pending.over.wait()
         if pending.error is not None:
             raise copy_error(pending.error)
@@ -244,11 +244,11 @@ class DebateLedger:
                     vectors |= zip(missing, await make(missing), strict=True)
                 except MootError as error:
                     record = error.record("")
-                    await asyncio.gather(*(self.keep_failure(keys[text], record, about) for text in missing))
+                    await asyncio.gather(*(self.store_failure(keys[text], record, about) for text in missing))
                     raise
                 fresh = [text for text in missing if keys[text].hash not in self._embedded]
                 self._embedded.update(keys[text].hash for text in fresh)
-                await asyncio.gather(*(self.keep(keys[text], [vectors[text]], about) for text in fresh))
+                await asyncio.gather(*(self.store_result(keys[text], [vectors[text]], about) for text in fresh))
             return vectors
 
         while missing := [text for text in keys if text not in found]:

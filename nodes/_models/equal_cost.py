@@ -28,7 +28,7 @@ class FullCost(NamedTuple):
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, with replies from the ledger included; a call sent for several counts once.
+    """The cost of calls, with replies from the ledger included; equal calls that shared a request count once.
 
     Args:
         calls: the debate's calls.
@@ -43,7 +43,7 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
 
 def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """Settings with which self-consistency costs as much as a debate: it takes as many samples as that budget pays for.
+    """Settings with which self-consistency costs as much as a debate: as many samples as the debate's budget pays for.
 
         ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
         ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
@@ -70,7 +70,7 @@ def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or zero.
+    """The cost of a control as a multiple of its debate's, by quantity; None for a quantity that is unknown or zero.
 
     ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
@@ -83,7 +83,7 @@ def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[s
     """The settings that a control takes from a debate.
 
     Args:
-        kind: the settings of the control's graph.
+        kind: the class of the settings of the control's graph.
         settings: the debate's settings.
     """
     return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}

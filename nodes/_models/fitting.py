@@ -23,8 +23,8 @@ class FittedMessages(NamedTuple):
     left_out: LeftOut | None = None
 
 
-def most_tokens(model: ChatModel) -> int | None:
-    """The most tokens of a model's reply; None if not set."""
+def max_reply_tokens(model: ChatModel) -> int | None:
+    """The maximum number of tokens in a model's reply; None if not set."""
     return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
 
 
@@ -42,7 +42,7 @@ def fit_messages(
         messages: a prompt or a conversation.
         model: the model that receives them.
         role: the role that makes the call.
-        context_tokens: as for `context_of`, the setting.
+        context_tokens: the setting, as for `context_of`.
         ranks: as for `shorten`.
         room: bytes (`weight_of`) that the ceilings allow, if any; then everything but the claim may be left out.
 
@@ -51,7 +51,7 @@ def fit_messages(
     """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
-    reply = reply_room(context, most_tokens(model)) if context else most_tokens(model) or REPLY_TOKENS
+    reply = reply_room(context, max_reply_tokens(model)) if context else max_reply_tokens(model) or REPLY_TOKENS
     per = bytes_per_token(model.name)
     most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight
     by_ceiling = room is not None and room < most

@@ -1,4 +1,4 @@
-"""Ceilings shared by several processes of a machine: each one's spending and reservations, in a memory-mapped file.
+"""Ceilings shared by several processes of a machine; their spending and reservations are in a memory-mapped file.
 
 Each process writes its own section of the file and reads all sections. A call's budget is checked and taken under a
 lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings
@@ -25,7 +25,7 @@ except ImportError:  # not on Windows
 
 SPENT, IN_FLIGHT, RESERVED = range(3)
 IS_POSSIBLE = fcntl is not None
-"""Whether this system supports the locks that this needs."""
+"""Whether this system supports locks between processes."""
 FIELDS = struct.Struct("3d")
 PROCESS_BYTES = 3 * FIELDS.size
 """Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""
@@ -38,20 +38,20 @@ class JointFile:
 
     Args:
         path: its path.
-        places: the number of processes; 0 to open an existing file.
+        slots: the number of processes; 0 to open an existing file.
         lasting: whether the content of an existing file stays.
 
     Raises:
         OSError: the file cannot be created.
     """
 
-    def __init__(self, path: Path, places: int = 0, *, lasting: bool = False) -> None:
-        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if places else 0), 0o600)
-        if places and not (lasting and os.fstat(self._handle).st_size == places * PROCESS_BYTES):
+    def __init__(self, path: Path, slots: int = 0, *, lasting: bool = False) -> None:
+        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if slots else 0), 0o600)
+        if slots and not (lasting and os.fstat(self._handle).st_size == slots * PROCESS_BYTES):
             os.ftruncate(self._handle, 0)
-            os.write(self._handle, bytes(places * PROCESS_BYTES))  # mapping a file with holes fails if the disk is full
+            os.write(self._handle, bytes(slots * PROCESS_BYTES))  # mapping a file with holes fails if the disk is full
         self._memory = mmap.mmap(self._handle, 0)
-        self.places = range(len(self._memory) // PROCESS_BYTES)
+        self.slots = range(len(self._memory) // PROCESS_BYTES)
 
     def close(self) -> None:
         """Closes the file."""
@@ -71,28 +71,28 @@ class JointFile:
         finally:
             fcntl.lockf(self._handle, fcntl.LOCK_UN)
 
-    def read(self, place: int, what: int) -> Spend:
+    def read(self, slot: int, what: int) -> Spend:
         """Reads the values of a process."""
-        return Spend(*FIELDS.unpack_from(self._memory, place * PROCESS_BYTES + what * FIELDS.size))
+        return Spend(*FIELDS.unpack_from(self._memory, slot * PROCESS_BYTES + what * FIELDS.size))
 
-    def write(self, place: int, what: int, spend: Spend) -> None:
+    def write(self, slot: int, what: int, spend: Spend) -> None:
         """Writes the values of a process."""
-        FIELDS.pack_into(self._memory, place * PROCESS_BYTES + what * FIELDS.size, *spend)
+        FIELDS.pack_into(self._memory, slot * PROCESS_BYTES + what * FIELDS.size, *spend)
 
-    def total(self, what: int, but: int | None = None) -> Spend:
-        """The sum over all processes; ``but`` is left out."""
+    def total(self, what: int, without: int | None = None) -> Spend:
+        """The sum over all processes, except the process with the number ``without``."""
         total = NOTHING
-        for place in self.places:
-            total = total if place == but else total.plus(self.read(place, what))
+        for slot in self.slots:
+            total = total if slot == without else total.plus(self.read(slot, what))
         return total
 
-    def settle_killed(self, place: int) -> None:
+    def settle_killed(self, slot: int) -> None:
         """Settles the account of a killed process: its calls in flight count as spent, and its reservation is
         released."""
         with self.lock():
-            self.write(place, SPENT, self.read(place, SPENT).plus(self.read(place, IN_FLIGHT)))
-            self.write(place, IN_FLIGHT, NOTHING)
-            self.write(place, RESERVED, NOTHING)
+            self.write(slot, SPENT, self.read(slot, SPENT).plus(self.read(slot, IN_FLIGHT)))
+            self.write(slot, IN_FLIGHT, NOTHING)
+            self.write(slot, RESERVED, NOTHING)
 
 
 class JointCeilings(Ceilings):
@@ -100,50 +100,50 @@ class JointCeilings(Ceilings):
 
     Args:
         file: the file.
-        place: the process's number in the file.
+        slot: the process's number in the file.
         most: the bounds.
-        seconds: most seconds from now.
+        seconds: maximum number of seconds from now.
     """
 
     recheck_seconds = RECHECK_SECONDS
 
-    def __init__(self, file: JointFile, place: int, most: Spend, seconds: float) -> None:
+    def __init__(self, file: JointFile, slot: int, most: Spend, seconds: float) -> None:
         self._file = file
-        self._place = place
-        super().__init__(most, seconds, spent=file.read(place, SPENT), adds_earlier_runs=False)
+        self._slot = slot
+        super().__init__(most, seconds, spent=file.read(slot, SPENT), adds_earlier_runs=False)
 
     @property
     def spent(self) -> Spend:
         """The amount that this process has spent."""
-        return self._file.read(self._place, SPENT)
+        return self._file.read(self._slot, SPENT)
 
     @spent.setter
     def spent(self, spend: Spend) -> None:
-        self._file.write(self._place, SPENT, spend)
+        self._file.write(self._slot, SPENT, spend)
 
     @property
     def reserved(self) -> Spend:
         """The reservations for this process's calls in flight."""
-        return self._file.read(self._place, IN_FLIGHT)
+        return self._file.read(self._slot, IN_FLIGHT)
 
     @reserved.setter
     def reserved(self, spend: Spend) -> None:
-        self._file.write(self._place, IN_FLIGHT, spend)
+        self._file.write(self._slot, IN_FLIGHT, spend)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """The lock of `JointFile`; on release this process's reservation is written for the others."""
         with self._file.lock():
             yield
-            self._file.write(self._place, RESERVED, super().decision_reserve())
+            self._file.write(self._slot, RESERVED, super().decision_reserve())
 
     def in_flight(self) -> Spend:
         """The reservations for the calls in flight of all processes."""
         return self._file.total(IN_FLIGHT)
 
     def decision_reserve(self) -> Spend:
-        """The reservations of all processes."""
-        return super().decision_reserve().plus(self._file.total(RESERVED, but=self._place))
+        """The reservations of all processes for roles that decide."""
+        return super().decision_reserve().plus(self._file.total(RESERVED, without=self._slot))
 
     def _available(self) -> Spend:
         return (
@@ -160,7 +160,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
     Args:
         path: the file, which is created if it does not exist.
         most: the bounds of all runs together.
-        seconds: most seconds of this run.
+        seconds: maximum number of seconds of this run.
 
     Raises:
         UserError: the file cannot be created.

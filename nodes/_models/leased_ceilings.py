@@ -22,12 +22,12 @@ class LeasedCeilings(Ceilings):
     Args:
         lease: leases more budget.
         most: the bounds of all processes together.
-        seconds: most seconds from now.
+        seconds: maximum number of seconds from now.
     """
 
     def __init__(self, lease: Lease, most: Spend, seconds: float) -> None:
-        none = Spend(*(math.inf if one == math.inf else 0 for one in most))
-        super().__init__(none, seconds, adds_earlier_runs=False)
+        nothing_leased = Spend(*(math.inf if one == math.inf else 0 for one in most))
+        super().__init__(nothing_leased, seconds, adds_earlier_runs=False)
         self._lease = lease
         self._left = most
         self._leasing = asyncio.Lock()

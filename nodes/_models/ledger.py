@@ -37,11 +37,11 @@ class Ledger:
     """How often each branch has made the same call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 
-    def note(self, call: Call) -> None:
+    def add_call(self, call: Call) -> None:
         """Records a call."""
         _insert(self.calls, self._places[0], call)
 
-    def part(self) -> Ledger:
+    def empty_copy(self) -> Ledger:
         """An empty ledger for the same node and turn."""
         return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 
@@ -75,7 +75,7 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Records the failure of an optional call and returns its outcome; warns of it unless reply warnings did."""
+    """Records the failure of an optional call and returns its outcome; warns of it, except for an unusable reply."""
     if isinstance(error, ReplyError):
         return error.kind
     ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")

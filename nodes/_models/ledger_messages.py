@@ -49,7 +49,7 @@ class LedgerChatModel(BaseChatModel):
         return self.first._get_ls_params(stop, **kwargs)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """The model with tools, as its callbacks see them."""
+        """Binds tools, so that callbacks see them; they change no reply."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(

@@ -41,9 +41,9 @@ class LedgerSource:
             try:
                 found = await self.source.search(query, k)
             except MootError as error:
-                await self.debate_ledger.keep_failure(key, error.record(""), about)
+                await self.debate_ledger.store_failure(key, error.record(""), about)
                 raise
-            await self.debate_ledger.keep(key, found, about)
+            await self.debate_ledger.store_result(key, found, about)
             return found
 
         found, _ = await self.debate_ledger.once(key.hash, find)
@@ -83,9 +83,9 @@ class LedgerCorpus:
         try:
             found = await self.source.search(query, k)
         except MootError as error:
-            await self.debate_ledger.keep_failure(key, error.record(""), about)
+            await self.debate_ledger.store_failure(key, error.record(""), about)
             raise
-        await self.debate_ledger.keep(key, found, about)
+        await self.debate_ledger.store_result(key, found, about)
         return found
 
 
@@ -110,20 +110,20 @@ async def open_ledger_corpus(
             source = await open_source()
         except MootError as error:
             if key is not None:
-                await debate_ledger.keep_failure(key, error.record(""), {"source": parts["source"]})
+                await debate_ledger.store_failure(key, error.record(""), {"source": parts["source"]})
             raise
     if key is not None:
         if source is None:
             opened: Mapping[str, Any] = value_of(await debate_ledger.replayed(key, f"the source {parts['source']}"))
         else:
             opened = {name: getattr(source, name, None) for name in ("name", "passages", "encoder")}
-            await debate_ledger.keep(key, opened, {"source": source.name})
+            await debate_ledger.store_result(key, opened, {"source": source.name})
         debate_ledger.opened[arguments] = opened
     return LedgerCorpus(source, debate_ledger, parts, debate_ledger.opened[arguments])
 
 
 def words_for_search(name: str, query: str) -> str:
-    """The words for a search in errors."""
+    """The description of a search in error messages."""
     return f"the search of {name} for {query[:200]!r}"
 
 

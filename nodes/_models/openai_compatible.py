@@ -53,7 +53,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
 
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
         payload = self._get_request_payload(messages, stop=stop, **options)
-        line = self._line_if_ours(payload)
+        line = self._own_connection(payload)
         if line is None:
             return await super()._agenerate(messages, stop, run_manager, **options)
         reply = await line.post("/chat/completions", request_of(payload))
@@ -76,7 +76,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         if self._should_stream_usage(stream_usage, **streamed):
             streamed["stream_options"] = {"include_usage": True}
         payload = self._get_request_payload(messages, stop=stop, **streamed)
-        line = self._line_if_ours(payload)
+        line = self._own_connection(payload)
         if line is None:
             async for chunk in super()._astream(messages, stop, run_manager, stream_usage=stream_usage, **options):
                 yield chunk
@@ -94,11 +94,11 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             yield chunk
 
     def _dict_for_compat(self) -> dict[str, Any]:
-        # langchain-core would switch warnings off and on around this, twice a call and for all threads.
+        # langchain-core would switch warnings off and on around this, twice per call and for all threads.
         described: dict[str, Any] = self.asdict()
         return described
 
-    def _line_if_ours(self, payload: Mapping[str, Any]) -> Connection | None:
+    def _own_connection(self, payload: Mapping[str, Any]) -> Connection | None:
         needs_sdk = (
             not SDK_ONLY.isdisjoint(payload)
             or "messages" not in payload
@@ -142,7 +142,7 @@ def without_invalid_values(reply: Any) -> Any:
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """The usage that an endpoint reports, with numbers given as texts converted. None unless both counts are there."""
+    """The usage that an endpoint reports, with texts converted to numbers. None unless both counts are present."""
     if not isinstance(usage, dict):
         return None
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
@@ -178,7 +178,7 @@ def with_missing_fields(value: Any, kind: Any) -> Any:
 
 @lru_cache
 def fields_of(kind: Any) -> dict[str, Any]:
-    """The fields of a Pydantic model, each with the only model in its type (also in a list), else None."""
+    """The fields of a Pydantic model, each with the only model in its type (also in a list), or None."""
 
     def models(annotation: Any) -> set[Any]:
         if inspect.isclass(annotation) and issubclass(annotation, BaseModel):

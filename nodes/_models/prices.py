@@ -1,6 +1,6 @@
 """The prices of models, and the cost of calls.
 
-The table is ``prices.jsonl``, one model a line: ``model`` (as settings name it, provider:name), ``input`` and
+The table is ``prices.jsonl``, with one model per line: ``model`` (as settings name it, provider:name), ``input`` and
 ``output`` (USD for a million tokens of prompts and of replies), and also ``as_of`` (year and month), ``source``
 and ``note``; ``context`` is read by `moot.nodes._models.contexts`, and has its own source. These are list prices,
 without discounts (for cached prompts, say). Prices change: check them before you rely on them. A file of yours in the
@@ -55,7 +55,7 @@ def read_prices(path: Path | None = None) -> dict[str, Price]:
     """Prices by model: moot's table, overridden by the entries of a file. Blocking.
 
     Args:
-        path: the file; by default the one that the environment variable ``MOOT_PRICES`` names, if any.
+        path: the file; by default the file that the environment variable ``MOOT_PRICES`` names, if it is set.
 
     Raises:
         UserError: the file cannot be read, or a line of it is not a valid price.
@@ -91,14 +91,14 @@ def _parse_prices(text: str, name: str) -> dict[str, Price]:
         try:
             entry = Entry.model_validate_json(line)
         except ValidationError as error:
-            raise _invalid_price(f"{name}, line {number}", error) from error
+            raise _invalid_price_error(f"{name}, line {number}", error) from error
         if entry.model in prices:
             raise UserError(f"{name}, line {number}: {entry.model} has a price already.", kind="invalid_file")
         prices[entry.model] = {"input": entry.input, "output": entry.output}
     return prices
 
 
-def _invalid_price(where: str, error: ValidationError) -> UserError:
+def _invalid_price_error(where: str, error: ValidationError) -> UserError:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     return UserError(
@@ -119,7 +119,7 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known. A failed call without a count, or a shared one, counts as none."""
+    """Whether the tokens of a call are known. Shared calls and failed calls without a count count as zero."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0

@@ -21,11 +21,11 @@ THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 DECODER = json.JSONDecoder()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
-"""Most levels of lists and objects that are searched in a reply; no valid reply has as many."""
+"""Maximum number of levels of lists and objects that are searched in a reply; no valid reply has as many."""
 MOST_OBJECTS = 10_000
-"""Most starting points of an object that are tried in a reply."""
+"""Maximum number of starting points of an object that are tried in a reply."""
 MOST_REPLIES = 100
-"""Most objects that are read in a reply."""
+"""Maximum number of objects that are read in a reply."""
 
 
 def text_of(message: AIMessage) -> str:
@@ -65,7 +65,7 @@ CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exc
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; empty if it can."""
+    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; both empty if it can."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
@@ -139,7 +139,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # it was an object up to there, so any later start is inside it
+            end = error.pos  # the object is valid up to there, so any later start is inside it
             if error.msg.startswith("Unterminated"):
                 break
             continue

@@ -51,15 +51,15 @@ class CallSeeds:
     earlier: int = 0
 
     @cached_property
-    def first(self) -> int:
+    def first_seed(self) -> int:
         """The seed of the first try, if its messages are not shortened."""
-        return self._of(self.messages)
+        return self._derive(self.messages)
 
-    def of(self, messages: Sequence[BaseMessage]) -> int:
+    def seed_of(self, messages: Sequence[BaseMessage]) -> int:
         """The seed of these messages."""
-        return self.first if messages is self.messages else self._of(messages)
+        return self.first_seed if messages is self.messages else self._derive(messages)
 
-    def _of(self, messages: Sequence[BaseMessage]) -> int:
+    def _derive(self, messages: Sequence[BaseMessage]) -> int:
         return derived_seed(self.seed, *self.question, key_messages(messages), self.earlier)
 
 

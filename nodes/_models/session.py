@@ -90,7 +90,7 @@ class Session:
             self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
         self.id = self.debate_ledger.id if self.debate_ledger and self.is_written else self.id or uuid4().hex
         self._announce(graph, resumed=False)
-        await self._tell_recorder()
+        await self._notify_recorder()
         return self.id
 
     async def resume(self, *, replied: bool) -> None:
@@ -106,7 +106,7 @@ class Session:
             self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings, self.id, replies)
             self.ceilings.count_lost_calls(self.cost_of_lost_calls(self.ceilings))
             self._announce(graph, resumed=True)
-            await self._tell_recorder()
+            await self._notify_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
         """The cost of calls that earlier runs lost; zero for an inner debate, because the outer ceilings count it."""
@@ -132,7 +132,7 @@ class Session:
         if self.watch:
             self.watch.begun(self.id)
 
-    async def _tell_recorder(self) -> None:
+    async def _notify_recorder(self) -> None:
         if self.is_written and self.recorder:
             await self.recorder.begun(self)
 
@@ -199,7 +199,7 @@ class Session:
 
 
 class Recorder(Protocol):
-    """Is called when a debate of this process begins and ends. The server uses one; see `report_to`."""
+    """A recorder that is called when a debate of this process begins and ends; the server uses it. See `report_to`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -231,13 +231,13 @@ def recording() -> Recorder | None:
 
 
 def current_session() -> Session:
-    """The session of the running node's debate; a new one in a graph that is not a debate."""
+    """The session of the running node's debate; a new session in a graph that is not a debate."""
     found = session_in(var_child_runnable_config.get())
     return Session() if found is None else found
 
 
 def current_ceilings() -> Ceilings:
-    """The ceilings of the running node's debate, also of an inner one; new ones in a graph that is not a debate."""
+    """The ceilings of the running node's debate or inner debate; new ceilings in a graph that is not a debate."""
     return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
 
 

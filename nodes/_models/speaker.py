@@ -34,7 +34,7 @@ from moot.retrievers._tampering import current_tampering
 R = TypeVar("R", bound=Reply)
 
 LONGEST_ECHO = 2000
-"""Most characters of an unusable reply that the second try shows to the model."""
+"""Maximum number of characters of an unusable reply that the second try shows to the model."""
 
 NOTHING = AIMessage("")
 """The message of a call that failed."""
@@ -52,8 +52,8 @@ class Speaker(Caller):
         limits: the limits for calls to the endpoint.
         tokens_left: after this many tokens, an unusable reply is not requested again; None for no bound.
         remarks: a person's remarks, at the start of each prompt's data.
-        prompts: by name, texts that replace shipped prompts.
-        context_tokens: the most tokens of a prompt and its reply; None to look it up.
+        prompts: texts that replace shipped prompts, by the prompts' names.
+        context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
         not_shown: ids of evidence that the last prompt left out to fit.
         session: the debate's session.
         sample: the agent, if any, and the number of its sample; samples never share a call.
@@ -125,13 +125,13 @@ class Speaker(Caller):
             return last[1]
 
         async def make_call(speaker: Speaker) -> AIMessage:
-            def citable() -> dict[str, Any]:
+            def current_options() -> dict[str, Any]:
                 hidden = speaker.not_shown
                 return (
                     self._request_options(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
                 )
 
-            return await speaker._until_usable(messages, citable, read, ranks, prompt)
+            return await speaker._until_usable(messages, current_options, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
         message = await self._from_ledger_or_call(
@@ -173,7 +173,7 @@ class Speaker(Caller):
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
-            self.ledger.note(call)
+            self.ledger.add_call(call)
             if found is not None:
                 return message
             kind: Outcome = outcome  # type: ignore[assignment]
@@ -196,6 +196,7 @@ class Speaker(Caller):
         return unmarked_message(message) if self.datamarking else message
 
     def _attack_text(self) -> str:
+        """The instructions to lie, if an evaluation of attacks makes this speaker a liar; else empty."""
         attack = current_tampering()
         return f"\n\n{attack.instructions}" if attack.liar and attack.liar == self.sample[0] else ""
 
@@ -249,7 +250,7 @@ class Speaker(Caller):
                 )
             outcome, problem = conversation_fault(message)
             speaker._count_outcome(outcome or "ok")
-            speaker.ledger.note(call)
+            speaker.ledger.add_call(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
                 speaker.ledger.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
@@ -297,7 +298,7 @@ class Speaker(Caller):
         if debate_ledger is None:
             return await make_call(self)
         if self._seeds is not None:
-            parts = {**parts, "seed": self._seeds.first}
+            parts = {**parts, "seed": self._seeds.first_seed}
         ledger = self.ledger
         hashes = model_hashes(self.model) | hashes_of(
             {"messages": key_messages(messages), "sample": self.sample, **parts}
@@ -318,7 +319,7 @@ class Speaker(Caller):
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
         self._set_not_shown(result.calls[-1].get("left_out") if result.calls else None)
         for call in result.calls:
-            ledger.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+            ledger.add_call({**call, **own, **unpaid})  # type: ignore[typeddict-item]
         for kind, detail in result.warnings:
             ledger.warn(kind, detail)
         if result.error is not None:
@@ -336,7 +337,7 @@ class Speaker(Caller):
         usable: Callable[[AIMessage], bool],
         prompt: str,
     ) -> RequestResult:
-        """The result in the ledger for a key, or the result of a new call, once it is stored there."""
+        """The result in the ledger for a key, or the result of a new call, which is then stored there."""
         debate_ledger = self.session.debate_ledger
         assert debate_ledger is not None
         entry = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")
@@ -354,7 +355,7 @@ class Speaker(Caller):
             self._apply_stored_calls(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
-        part, before = self.ledger.part(), chain.get()
+        part, before = self.ledger.empty_copy(), chain.get()
         result = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
@@ -370,7 +371,7 @@ class Speaker(Caller):
         async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
-            await debate_ledger.keep(first, {"message": value_of(message), "call": call}, about)
+            await debate_ledger.store_result(first, {"message": value_of(message), "call": call}, about)
 
         async def record_sent(most: Spend) -> None:
             await debate_ledger.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
@@ -405,9 +406,9 @@ class Speaker(Caller):
         elif self.ceilings.counted:
             lost = lost.plus(spent)
         if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
-            await debate_ledger.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
+            await debate_ledger.store_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
-        await (debate_ledger.keep if good else debate_ledger.keep_failure)(key, value, about)
+        await (debate_ledger.store_result if good else debate_ledger.store_failure)(key, value, about)
         return result
 
     def _apply_stored_calls(
@@ -424,10 +425,8 @@ class Speaker(Caller):
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         extra = parts.get("schema") or parts.get("tools")
-        make_call = self._planned_call(
-            prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0)
-        )
-        self.ceilings.count_paid_calls(make_call, calls, left_out=left_out)
+        planned = self._planned_call(prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0))
+        self.ceilings.count_paid_calls(planned, calls, left_out=left_out)
 
 
 @dataclass

@@ -20,15 +20,15 @@ class Spend(NamedTuple):
     calls: float = 0
 
     def plus(self, other: Spend, times: int = 1) -> Spend:
-        """The sum."""
+        """This amount plus another amount, ``times`` times."""
         return Spend(*(one + times * more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Spend) -> Spend:
-        """The difference."""
+        """This amount minus another amount."""
         return self.plus(other, -1)
 
     def fits(self, room: Spend) -> bool:
-        """Whether this amount is within another one."""
+        """Whether this amount is within another amount."""
         return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
 
 
@@ -42,7 +42,7 @@ def reservation(
 
     Args:
         prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
-        reply_tokens: the most tokens of the reply.
+        reply_tokens: maximum number of tokens in the reply.
         bytes_per_token: the model's bytes per token.
         price: the model's price, if cost is bounded.
     """
@@ -51,13 +51,13 @@ def reservation(
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """The cost of calls, without shared ones; USD are 0 if there are no prices."""
+    """The cost of calls except shared calls; USD are 0 if there are no prices."""
     sent = [call for call in calls if not call.get("shared")]
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
 def in_words(name: str, amount: float) -> str:
-    """An amount in words.
+    """An amount with its unit, in words.
 
     Args:
         name: tokens, usd, calls or seconds.

@@ -49,7 +49,7 @@ from moot.nodes._runtime.settings import SourcesSettings
 from moot.nodes._runtime.state import DebateState, StepUpdate
 from moot.nodes._speakers.single import AGENT
 from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.responding import quote_check, with_answer, without_ids
+from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._texts.replies import answer_reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_evidence, show_given, shown_ids
@@ -150,7 +150,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """One reply of the model, as turns and messages; if no reply is wanted or usable, the loop ends."""
+        """One reply of the model, as turns and messages; without a call or a usable reply, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
@@ -241,10 +241,14 @@ async def _send_request(
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
     """The answer in a message without tool calls, or its text as a thought."""
     evidence = state["evidence"]
-    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"]))
-    turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
+    never_shown = speaker.not_shown.intersection(
+        *(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"])
+    )
+    turn = without_unshown_evidence(
+        new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never_shown
+    )
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
-    shown, text = shown_ids(evidence) - never, text_of(message).strip()
+    shown, text = shown_ids(evidence) - never_shown, text_of(message).strip()
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:

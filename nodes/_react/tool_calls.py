@@ -22,7 +22,7 @@ ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
-"""Most characters of a tool's name; endpoints accept 64."""
+"""Maximum number of characters of a tool's name; endpoints accept 64."""
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
@@ -71,8 +71,8 @@ def parse_tool_calls(
     Args:
         message: the model's message.
         tools: sources by the names of their tools.
-        made: calls so far.
-        most: calls that may be made in all.
+        made: number of calls so far.
+        most: maximum number of calls.
         ledger: the record for warnings of unusable and dropped calls.
 
     Returns:
@@ -132,7 +132,7 @@ def number_of(id: str | None) -> int:
 
 
 def malformed_call(error: ValidationError) -> AIMessage | None:
-    """A message that stands for a reply whose tool calls LangChain cannot parse; None if the fault is another one."""
+    """A message that stands for a reply whose tool calls LangChain cannot parse; None for any other fault."""
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

@@ -39,10 +39,10 @@ class Turn(TurnKey, TurnFields, TrialFields, total=False):
 class LeftOut(TypedDict):
     """The data that a prompt left out to fit into its model's context.
 
-    ``context`` is the model's context in tokens, ``evidence`` the number of pieces left out, of ``of_evidence``,
-    ``ids`` their ids unless the prompt names them elsewhere, ``in_part`` the number of pieces that were shown in part;
-    ``rounds`` are the numbers of the rounds that were left out, of ``of_rounds``; ``said`` is the number of reasons and
-    arguments that were shown in part.
+    ``context`` is the model's context in tokens. ``evidence`` of ``of_evidence`` pieces were left out; ``ids`` are
+    their ids, unless the prompt names them elsewhere; ``in_part`` pieces were shown in part. ``rounds`` are the numbers
+    of the rounds that were left out, among ``of_rounds`` rounds. ``said`` is the number of reasons and arguments that
+    were shown in part.
     """
 
     context: int
@@ -177,14 +177,14 @@ class RoundRecord(TypedDict):
     ``reason`` is that finding:
 
     - ``agreed``, ``disputed``: all answers are the same, or not.
-    - ``first_answers``, ``unverified``: all are the same, but first answers, or a gate's answers without verified
-      quotes, do not end the debate.
-    - ``stable``, ``unstable``: all scores of an agreement reach their thresholds, or not.
-    - ``no_agreement``: the judge finds none. ``preferred``, ``no_preference``: the moderator prefers an answer, or
-      none.
+    - ``first_answers``: all answers are the same, but first answers do not end the debate.
+    - ``unverified``: all answers of a gate are the same, but without verified quotes they do not end the debate.
+    - ``stable``, ``unstable``: all answers are the same, and all their scores reach their thresholds, or not.
+    - ``no_agreement``: the judge finds no agreement.
+    - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
     - ``every_round``, ``single_pass``: nothing is checked, because there are always all rounds, or only one pass.
-    - ``min_rounds``, ``unresolved``: in a trial, it is too early to stop, or there is no reason to. Else it is the
-      reason to stop in ``debates``.
+    - ``min_rounds``, ``unresolved``: it is too early to stop a trial, or there is no reason to stop it. If a trial
+      stops, it is the reason in ``debates``.
 
     The document's ``stop_reason`` is the reason for the end of the whole debate. ``votes`` are the answers by agent;
     ``scores`` are the scores that were compared with the thresholds, by debater.

@@ -69,7 +69,7 @@ def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRe
 
 
 def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
-    """Each reading once."""
+    """Joins two logs of sources that were read; each entry is kept once."""
     result = list(old)
     result.extend(r for r in new if r not in result)
     return result
@@ -97,5 +97,5 @@ def deepest(old: int, new: int) -> int:
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The first error of a debate; a value written at its opening (None or its own error) replaces earlier ones."""
+    """The first error of a debate; the value written by its first node (None or an error) replaces earlier errors."""
     return new if new is None or new["where"] == OPENING else old or new

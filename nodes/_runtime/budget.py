@@ -32,8 +32,8 @@ class Decision:
 
     Args:
         prompt: the prompt's name.
-        reply: the schema of the reply, by the task.
-        values: the values of further placeholders, from a state without turns and the settings.
+        reply: takes the task; returns the schema of the reply.
+        values: takes a state without turns and the settings; returns the values of further placeholders.
         around: bytes of headings, scores and notes that may remain in a prompt without its history.
     """
 
@@ -48,8 +48,8 @@ async def open_budget(
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 
-    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null if unbounded, ``prices``, by
-    model, and ``kept``, the reservation for the roles that decide.
+    The keys ``tokens``, ``usd``, ``calls`` and ``seconds`` have the bounds, null if unbounded; ``prices`` has the
+    prices by model; ``kept`` is the reservation for the roles that decide.
 
     Args:
         settings: the debate's settings.
@@ -101,7 +101,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """The error if a bound in tokens or USD cannot be enforced after these calls; None if it can, or without one."""
+    """The error if a bound in tokens or USD cannot be enforced after these calls; None if it can, or without bounds."""
     if not ceilings.metered or all(map(is_counted, calls)):
         return None
     return UserError(
@@ -111,27 +111,27 @@ def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | No
     )
 
 
-async def in_time(doing: Awaitable[T], what: str) -> T:
+async def in_time(awaitable: Awaitable[T], name: str) -> T:
     """Awaits the result of a search or of a local model until `max_seconds` is used up.
 
     Args:
-        doing: the awaitable; it is cancelled if it takes too long.
-        what: its name in the debate's warning.
+        awaitable: it is cancelled if it takes too long.
+        name: its name in the debate's warning.
 
     Raises:
         BudgetExhausted: only the time reserved for the decision is left.
     """
     ceilings = current_ceilings()
     if (until := ceilings.deadline()) == math.inf:
-        return await doing
+        return await awaitable
     try:
         async with asyncio.timeout(max(0.0, until - time.monotonic())) as limit:
-            return await doing
+            return await awaitable
     except TimeoutError as error:
         if not limit.expired():
             raise
-        ceilings.left_out[what] += 1
-        raise BudgetExhausted(f"The {what} took longer than `max_seconds` allows.") from error
+        ceilings.left_out[name] += 1
+        raise BudgetExhausted(f"The {name} took longer than `max_seconds` allows.") from error
 
 
 def is_spent(state: Mapping[str, Any]) -> bool:
@@ -155,7 +155,7 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """The stop reason of a debate that has no other one: rounds or budget. Reads: rounds, if present.
+    """The stop reason of a debate that has no other stop reason: rounds or budget. Reads: rounds, if present.
 
     Args:
         state: the debate's state.
@@ -173,7 +173,7 @@ def was_cut(turn: Mapping[str, Any]) -> bool:
 def spent_against(
     budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
 ) -> dict[str, Any]:
-    """By setting, each ceiling of a debate and the amount spent; empty without ceilings.
+    """Each ceiling of a debate and the amount spent, by the setting's name; empty without ceilings.
 
     Args:
         budget: the state's ``budget``.
@@ -191,8 +191,8 @@ def spent_against(
     }
 
 
-def refused_roles(left_out: Mapping[str, int]) -> str:
-    """The roles whose calls were refused, in words.
+def refused_calls_warning(left_out: Mapping[str, int]) -> str:
+    """The warning of refused calls, with their roles.
 
     Args:
         left_out: the number of refused calls by role.

@@ -96,7 +96,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if abstained:  # the raw verdict has the words
+    if abstained:  # its wording stays in the raw verdict
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -154,7 +154,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
 
     Calls paid by an earlier run are in these totals, and also in ``from_ledger``, if there are any; the
-    difference was paid by this run. Of equal calls that shared a request, only the one that was sent has tokens.
+    difference was paid by this run. If equal calls shared a request, only the call that was sent has tokens.
     """
 
     def total(counted: Sequence[Call]) -> dict[str, int]:
@@ -172,7 +172,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """By role: the model in the settings, and the names that the endpoint returned."""
+    """For each role, the model in the settings and the names that the endpoint returned."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -214,7 +214,7 @@ DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
 DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
 DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
 DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
-"""By schema version, the keys that a document may not have, with their default values."""
+"""For each earlier schema version, the keys that its documents do not have, with their default values."""
 
 
 def upgrade_document(found: Any) -> Any:

@@ -65,7 +65,7 @@ def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 def _runtime() -> Runtime[Any]:
-    return get_runtime() or Runtime()  # empty if the state is updated without a run
+    return get_runtime() or Runtime()  # LangGraph has none if the state is updated without a run
 
 
 RouterFunction = Callable[[Any, Any], Any]
@@ -81,7 +81,7 @@ class RouterRunnable(Runnable[Any, Any]):
 
     Args:
         name: its name, also that of its run in a trace.
-        route: returns the next node from the state.
+        route: takes the state; returns the next node.
         traced: whether it appears in a trace.
     """
 
@@ -89,7 +89,7 @@ class RouterRunnable(Runnable[Any, Any]):
         self.name, self._route, self._traced = name, route, traced
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The next node."""
+        """Returns the next node."""
         if self._traced and has_callbacks(config):
             return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
@@ -99,7 +99,7 @@ class RouterRunnable(Runnable[Any, Any]):
             var_child_runnable_config.reset(token)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The next node."""
+        """Returns the next node."""
         if self._traced and has_callbacks(config):
             return await self._acall_with_config(self._aroute, input, config)
         return self.invoke(input, config)
@@ -134,7 +134,7 @@ class QuietNode(Runnable[Any, Any]):
         if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
-        context = copy_context()  # context variables that the node sets do not leave it
+        context = copy_context()  # so that context variables set by the node do not change for its caller
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:
@@ -151,11 +151,11 @@ class QuietNode(Runnable[Any, Any]):
 
 
 class Successor(NamedTuple):
-    """The successors of a node: the router, the nodes that it may name, and whether it always names one node."""
+    """The successors of a node: the router, the nodes that it may name, and whether it always names the same node."""
 
-    ask: RouterFunction
+    router: RouterFunction
     ends: list[str]
-    plain: bool
+    is_fixed: bool
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
@@ -216,15 +216,15 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             ValueError: at run time, if the router returns a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
-        ask = as_router(path)
-        if ask is None:
+        router = as_router(path)
+        if router is None:
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
             return self
 
-        def asked(state: Any, settings: Any) -> Any:
+        def checked_route(state: Any, settings: Any) -> Any:
             if leave and state.get("error"):
                 return leave
-            to = ask(state, settings)
+            to = router(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
                 raise ValueError(f"{called} leads from {source} to {to}, which is not in the edge's path_map")
             return to
@@ -233,14 +233,14 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             if leave and state.get("error"):
                 return leave
             settings = self._settings(state)
-            return self._past_idle_nodes(source, asked(state, settings), state, settings)
+            return self._past_idle_nodes(source, checked_route(state, settings), state, settings)
 
         called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
         super().add_conditional_edges(source, RouterRunnable(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
-        self._routers.setdefault(source, []).append((asked, to))
+        self._routers.setdefault(source, []).append((checked_route, to))
         return self
 
     def _settings(self, state: Any) -> Any:
@@ -250,7 +250,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         past, seen = self._past.get(source, {}), set()
         while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
             seen.add(to)
-            to = past[to].ask(state, settings)
+            to = past[to].router(state, settings)
         return to
 
     def _reroute_past_idle_nodes(self) -> None:
@@ -259,23 +259,23 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         If a router chooses the successor, the node is skipped only if a single edge leads to it, from a node that runs
         once: several speakers or parallel nodes would each call the router.
         """
-        plain = sorted(self.edges)
+        plain_edges = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
         anywhere = any(branch.ends is None for branch in routers)
         routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
-        before = Counter(to for _, to in plain) + Counter(
+        before = Counter(to for _, to in plain_edges) + Counter(
             to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
         )
         follows = {
             node: follow
             for node in self._idle
-            if (follow := self._successor(node)) and (follow.plain or before[node] == 1)
+            if (follow := self._successor(node)) and (follow.is_fixed or before[node] == 1)
         }
-        for source in {source for source, _ in plain} | set(self.branches):
+        for source in {source for source, _ in plain_edges} | set(self.branches):
             once = source in self._run_once or source not in routed
-            known = {node: follow for node, follow in follows.items() if once or follow.plain}
+            known = {node: follow for node, follow in follows.items() if once or follow.is_fixed}
             self._past[source] = known
-            for to in [to for before, to in plain if before == source and to in known]:
+            for to in [to for start, to in plain_edges if start == source and to in known]:
                 self.edges.remove((source, to))
                 route = partial(self._route_past, source, to)
                 super().add_conditional_edges(source, RouterRunnable(f"past_{to}", route, traced=False), [to])
@@ -286,12 +286,12 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
 
     def _successor(self, node: str) -> Successor | None:
-        after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
+        after, routers = [to for source, to in self.edges if source == node], self._routers.get(node, [])
         if node in self._next_if_idle:
-            after, asked = [self._next_if_idle[node]], []
-        if len(after) == 1 and not asked:
-            return Successor(lambda state, settings: after[0], after, plain=True)
-        return Successor(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+            after, routers = [self._next_if_idle[node]], []
+        if len(after) == 1 and not routers:
+            return Successor(lambda state, settings: after[0], after, is_fixed=True)
+        return Successor(*routers[0], is_fixed=False) if len(routers) == 1 and not after and routers[0][1] else None
 
     def _route_past(self, source: str, to: str, state: Any) -> Any:
         return self._past_idle_nodes(source, to, state, self._settings(state))

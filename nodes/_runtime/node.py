@@ -24,7 +24,7 @@ from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.budget import Decision, uncounted_error
-from moot.nodes._runtime.node_errors import StateKeys, no_setting, no_settings
+from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import progress, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
@@ -53,8 +53,8 @@ class NodeContext:
     ) -> Speaker:
         """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
 
-        The seeds of its calls are derived from the setting ``seed`` and its own seed: the seed of its model, else
-        ``seed``.
+        The seeds of its calls are derived from the setting ``seed`` and from the speaker's own seed: that of its model,
+        else the argument ``seed``.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -85,7 +85,7 @@ class NodeContext:
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
-        """The speaker of this turn, with the options of its declaration."""
+        """The speaker of a declaration, with the declared options."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
@@ -214,10 +214,10 @@ class Node:
         reads: converts a state with other keys to the step's input; by default the state itself.
         writes: converts the step's writes and records to the state's keys; by default no change.
         moment: the moment at which it waits for a person; empty for other nodes.
-        idle: returns, from the state and the settings, whether the step would do nothing; edges of a `DebateGraph`
+        idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
             then lead past the node. By default it always does something.
-        decides: returns, from the settings, by role the smallest call of each role that decides in this node; for nodes
-            that answer, the role is None.
+        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. For
+            nodes that answer, the role is None.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
@@ -237,7 +237,7 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: there are no settings or of the wrong class; without ``keeps_errors`` also the errors of the
+            UserError: the settings are missing or of the wrong class; without ``keeps_errors`` also the errors of the
                 step, and a missing key of the state or field of the settings.
             WorldError: without ``keeps_errors``: the errors of the step.
         """
@@ -285,7 +285,7 @@ class Node:
                 kind="missing_settings",
             )
         if settings is None:
-            raise no_settings(self.called)
+            raise missing_settings_error(self.called)
         return settings
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
@@ -295,7 +295,7 @@ class Node:
         except AttributeError as error:
             if error.obj is not run.settings:
                 raise
-            raise no_setting(self.called, error.name, run.settings) from error
+            raise missing_setting_error(self.called, error.name, run.settings) from error
 
     def with_settings(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with its own settings, for graphs with another context.
@@ -344,7 +344,7 @@ def turn_location(state: Any) -> dict[str, Any]:
 
 
 def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """A ledger's update of the state."""
+    """The update of the state with a ledger's entries."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

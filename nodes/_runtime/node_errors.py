@@ -28,7 +28,7 @@ class StateKeys(dict[str, Any]):
         )
 
 
-def no_settings(node: str) -> UserError:
+def missing_settings_error(node: str) -> UserError:
     """The error of a node without settings."""
     return UserError(
         f"The node {node} has no settings: call the graph with context=Settings(...), or set the node's settings with "
@@ -37,7 +37,7 @@ def no_settings(node: str) -> UserError:
     )
 
 
-def no_setting(node: str, name: str | None, settings: Any) -> UserError:
+def missing_setting_error(node: str, name: str | None, settings: Any) -> UserError:
     """The error of a node whose settings do not have a field that it reads."""
     return UserError(
         f"The node {node} reads the setting {name!r}, which {type(settings).__name__} does not have. Use settings of a "

@@ -16,12 +16,12 @@ from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import Decision, open_budget, refused_roles
+from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
-from moot.nodes._runtime.tracing import conclude, describe
+from moot.nodes._runtime.tracing import add_debate_metadata, add_outcome
 from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
@@ -65,7 +65,7 @@ def open_node(
     """Checks the input and starts the result document.
 
     Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
-    The debate's resources are opened here, so that a missing one is reported before any call.
+    The debate's resources are opened here, so that a missing resource is reported before any call.
 
     Args:
         graph: the graph's name.
@@ -108,7 +108,7 @@ def open_node(
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
             await check_web(needed, claim, run)
-            await describe(document)
+            await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
@@ -244,14 +244,14 @@ def close_node() -> Node:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
-        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_roles(cut)}] if cut else []
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_calls_warning(cut)}] if cut else []
         if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})
         if warned:
             update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed_state(state, update)
         run.session.document = document_of(document)
-        conclude(document)
+        add_outcome(document)
         return update | {"messages": conversation_update(state.get("messages"), in_words(document))}
 
     return Node(step, always=True)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, create_model
 PROMPT_SUFFIX = "_prompt"
 """The suffix of the fields' names."""
 LONGEST_PROMPT = 20_000
-"""Most characters of an edited prompt."""
+"""Maximum number of characters of an edited prompt."""
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
@@ -22,7 +22,7 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
     An instance of ``kind`` itself is accepted as well, with the shipped prompts.
 
     Args:
-        kind: the settings.
+        kind: the class of the settings.
         used: the nodes that use each prompt, by its name.
 
     Raises:
@@ -38,7 +38,7 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
 
 
 def field_of(prompt: str) -> str:
-    """The settings' field of a prompt."""
+    """The name of the settings' field for a prompt."""
     return prompt.rpartition("/")[2] + PROMPT_SUFFIX
 
 

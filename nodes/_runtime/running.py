@@ -41,7 +41,7 @@ class DebateRun:
         self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
     async def run(self, given: Any) -> dict[str, Any]:
-        """The document, once the debate ends or waits.
+        """Runs the debate until it ends or waits; returns its document.
 
         An interrupted debate has a document, too, with its results so far, including results of inner graphs.
         """
@@ -54,7 +54,7 @@ class DebateRun:
             self.waits = {}
             return self._unfinished()
         finally:
-            with suppress(asyncio.CancelledError):  # too late for an error: the results are already there
+            with suppress(asyncio.CancelledError):  # the results are already there, so a cancellation comes too late
                 await close_clients()
         return self._unfinished() if self.waits else document_of(self.state)
 

@@ -95,13 +95,16 @@ class Settings(BaseModel):
         default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     max_tokens: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of tokens in a reply; null: the endpoint's default.",
     )
     context_tokens: int | None = Field(
         default=None,
         ge=256,
         le=100_000_000,
-        description="Most tokens of a prompt and its reply: from longer prompts moot leaves out "
+        description="Maximum number of tokens in a prompt and its reply: from longer prompts moot leaves out "
         "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
     )
     seed: int | None = Field(
@@ -138,9 +141,9 @@ class Settings(BaseModel):
         default=None,
         ge=1,
         le=10_000_000,
-        description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
-        "(`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough is reserved for the roles "
-        "that decide: budget_exhausted. Null: no bound.",
+        description="Maximum number of tokens of prompts and replies. Before each call, its prompt and its longest "
+        "reply (`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough for the roles that "
+        "decide is reserved from the start; they end the debate (budget_exhausted). Null: no bound.",
     )
     max_cost: float | None = Field(
         default=None,
@@ -165,7 +168,8 @@ class Settings(BaseModel):
     reader_summary: bool = Field(
         default=False,
         description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
-        "sentences with citations, the answer that each quote supports, the evidence not found. One more call.",
+        "sentences with citations, the answer that each quote supports, and the evidence that was not found. It takes "
+        "one more call.",
     )
     calibration: str | None = Field(
         default=None,
@@ -175,10 +179,15 @@ class Settings(BaseModel):
         "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
-    attempts: int = Field(default=3, ge=1, le=10, description="Most requests per call, the first included.")
-    max_concurrency: int = Field(default=16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    attempts: int = Field(default=3, ge=1, le=10, description="Maximum number of requests per call, with the first.")
+    max_concurrency: int = Field(
+        default=16, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
     requests_per_minute: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of calls to one endpoint per minute; null: no limit.",
     )
     max_wait: float = Field(
         default=600.0,
@@ -188,7 +197,7 @@ class Settings(BaseModel):
     )
 
     def edited(self) -> dict[str, str]:
-        """By name, the prompts that differ from the shipped ones."""
+        """The prompts that differ from the shipped ones, by name."""
         texts = {name: getattr(self, field) for field, name in self.prompts.items()}
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
@@ -232,7 +241,7 @@ class Settings(BaseModel):
         return None
 
     @model_validator(mode="after")
-    def _roles_are_known(self) -> Settings:
+    def _check_roles(self) -> Settings:
         roles = self.roles()
         others = set() if "reader_summary" in self.without else {REPORTER}
         unknown = sorted(set(self.models) - roles - others) if roles is not None else []
@@ -241,8 +250,8 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _unused_fields_are_unset(self) -> Settings:
-        fields = type(self).model_fields  # a default is the value in settings that were saved as a whole
+    def _check_unused_fields(self) -> Settings:
+        fields = type(self).model_fields  # settings that were saved as a whole contain the defaults
         if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
         return self
@@ -263,7 +272,7 @@ class EvidenceSettings(Settings):
 
     k: int = Field(default=3, ge=1, le=50, description="Documents per query, from each source.")
     max_per_host: int | None = Field(
-        default=2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+        default=2, ge=1, le=50, description="Maximum number of documents per website in a web search; null: no limit."
     )
     max_origin_share: float = Field(
         default=0.5,
@@ -281,9 +290,9 @@ class EvidenceSettings(Settings):
     robustness: bool = Field(
         default=False,
         description="On: after the verdict the roles that decided are called again: without each origin, without two "
-        "origins that quote the same, with the evidence in reversed order, and without evidence. One call for each.",
+        "origins that quote the same fact, with the evidence in reversed order, and without evidence.",
     )
-    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Most calls of `robustness`.")
+    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Maximum number of calls of `robustness`.")
     published_before: date | None = Field(
         default=None,
         description="A date, e.g. 2020-10-25: evidence published on this day or later is left out; evidence "
@@ -293,8 +302,8 @@ class EvidenceSettings(Settings):
         default=MOST_TOKENS,
         ge=16,
         le=100_000,
-        description="Most tokens of a document's text (about). Of longer texts the beginning and the sentences nearest "
-        "to the query are shown; quotes are checked against the whole text.",
+        description="Maximum number of tokens of a document's text (about). Of longer texts, the beginning and the "
+        "sentences nearest to the query are shown; quotes are checked against the whole text.",
     )
     reranker: str | None = Field(
         default=None,
@@ -342,7 +351,7 @@ class PoolSettings(SourcesSettings):
 
     @property
     def searches(self) -> bool:
-        """Whether there is a search."""
+        """Whether the sources are searched."""
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
@@ -354,7 +363,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
     """Checks values and returns a graph's settings.
 
     Args:
-        kind: the graph's settings.
+        kind: the class of the graph's settings.
         values: the values that differ from the defaults.
         graph: its name, for errors, if ``moot settings`` lists its settings.
 

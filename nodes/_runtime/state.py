@@ -3,7 +3,7 @@
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: reducers
 (`moot.nodes._records.reducers`) merge parallel writes. Keys that several states have are declared once, with their
 reducers, and inherited; a key is declared twice only if its type differs, for example if a document always has the key
-and a step may not have it.
+and a step has it only sometimes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.4"
 LONGEST_SPEAKER = 200
-"""Most characters of a speaker's name."""
+"""Maximum number of characters of a speaker's name."""
 
 Equal = Literal["tokens", "usd", "calls"]
 """The budgets that a control can share with its debate."""
@@ -45,7 +45,7 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 def task_names() -> list[Any]:
     """The tasks, for descriptions of inputs."""
-    from moot.nodes._texts.task import TASKS  # needs this module
+    from moot.nodes._texts.task import TASKS  # imports this module
 
     return list(TASKS)
 
@@ -162,13 +162,13 @@ class TrialUpdate(StepUpdate):
     debates: Annotated[list[CourtDebate], Field(description="The course of each debate of a trial."), joined]
     round_log: Annotated[
         list[RoundRecord],
-        Field(description="By round, the finding after it: why another round followed."),
+        Field(description="The finding after each round: why another round followed, or why none did."),
         merge_rounds,
     ]
 
 
 class CheckedClaim(TypedDict):
-    """The checked claim."""
+    """The claim, after its check."""
 
     claim: Annotated[str, Field(description="What was debated.")]
 
@@ -253,12 +253,12 @@ class Verdict(DocumentHead, CheckedClaim):
         Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
-    rounds: Annotated[int, Field(description="Rounds that were held.")]
+    rounds: Annotated[int, Field(description="The number of rounds.")]
     scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores by debater.")]
     votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
     graphs: Annotated[
         list[dict[str, Any]],
-        Field(description="By round, which agents heard which and with which weight, if that changes by round."),
+        Field(description="For each round, which agents heard which, and the weights, if this changes between rounds."),
     ]
     dissent: Annotated[
         Dissent | None,
@@ -273,7 +273,7 @@ class Verdict(DocumentHead, CheckedClaim):
         dict[str, Any],
         Field(
             description="Calls and tokens, in total and by role; `from_ledger` counts calls with replies from the "
-            "ledger and cost nothing."
+            "ledger, which cost nothing."
         ),
     ]
     seconds: Annotated[float, Field(description="The debate's duration, with a person's replies included.")]
@@ -283,7 +283,7 @@ class Verdict(DocumentHead, CheckedClaim):
     ]
     models: Annotated[
         dict[str, Any],
-        Field(description="By role, the model in the settings, and the names that the endpoint returned."),
+        Field(description="For each role, the model in the settings and the names that the endpoint returned."),
     ]
     messages: Annotated[
         list[ChatMessage],
@@ -386,7 +386,7 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
 
 
 class ScoreState(StepInput, StepUpdate):
-    """The input of scoring: one turn, and the evidence that it was written from."""
+    """The input of scoring: one turn, and the evidence on which it is based."""
 
     metrics: dict[str, Any]
 

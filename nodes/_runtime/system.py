@@ -27,9 +27,9 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It opens with checked input and closes with a result document, also after an error. Before each
-    round but the first a person may make a remark, and a person may question the draft of a verdict, if the settings'
-    ``ask_person`` says so. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
+    It opens with checked input and closes with a result document, also after an error. If the
+    setting ``ask_person`` says so, a person may make a remark before each round but the first, and may question the
+    draft of a verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
     again after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
@@ -46,7 +46,7 @@ class Debate(DebateGraph):
     Args:
         name: the system's name.
         settings: the class of its settings.
-        needs: returns, from the settings, the resources of a debate; they are opened before the first call.
+        needs: returns the resources of a debate with these settings; they are opened before the first call.
         check: raises `UserError` if the system cannot handle the task with these settings.
     """
 
@@ -129,11 +129,11 @@ class Debate(DebateGraph):
         self._add_route(REMARK, route, to)
 
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
-        """Sets the node that ends a debate with its verdict; several are allowed.
+        """Sets the node that ends a debate with its verdict; may be called for several nodes.
 
         Args:
             node: the node.
-            reviewed: a person may question the draft; then it is decided again.
+            reviewed: a person may question the draft; then the verdict is decided again.
             again: the node that decides again, if it is not ``node``.
             phase: the phase of a trial that decides.
         """
@@ -188,5 +188,5 @@ class Debate(DebateGraph):
             )
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]
-        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as in a drawing
+        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # the order in drawings
         return super().compile(*arguments, **options)

@@ -21,7 +21,7 @@ from moot.retrievers import Evidence, Retriever
 
 
 class Place(Protocol):
-    """The position in a debate: a node's ledger."""
+    """The position of a node in a debate; a node's `Ledger` has these fields."""
 
     node: str
     phase: str
@@ -72,7 +72,7 @@ def tag_turn(place: Place) -> None:
 
     For other nodes only the runs of calls have tags, because some of these nodes count their round only at its end.
     """
-    for depth, run in enumerate(enclosing(get_current_run_tree())):
+    for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
         if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
             return
         run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
@@ -86,10 +86,10 @@ def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
 
 def graph_run() -> RunTree | None:
     """The run of the running node's graph; None without a trace."""
-    return next(islice(enclosing(get_current_run_tree()), 1, None), None)
+    return next(islice(enclosing_runs(get_current_run_tree()), 1, None), None)
 
 
-def enclosing(run: RunTree | None) -> Iterator[RunTree]:
+def enclosing_runs(run: RunTree | None) -> Iterator[RunTree]:
     """A run and all runs that enclose it."""
     if run is None:
         return

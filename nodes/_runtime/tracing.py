@@ -66,15 +66,15 @@ FREE: Price = {"input": 0.0, "output": 0.0}
 
 
 class Client(langsmith.Client):
-    """LangSmith's client, for runs without keys and with the costs from `prices`."""
+    """LangSmith's client, which removes API keys from runs and adds the costs of calls by `prices`."""
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
         self._keys = environment_keys()
         send_in_time()
         super().__init__(anonymizer=self._clean)
-        atexit.unregister(end)
-        atexit.register(end)
+        atexit.unregister(finish_at_exit)
+        atexit.register(finish_at_exit)
 
     def _clean(self, value: Any) -> Any:
         return anonymised(value, self._keys)
@@ -82,7 +82,7 @@ class Client(langsmith.Client):
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
         """The same as LangSmith's method."""
         if more.get("parent_run_id") is None:
-            self._keys = environment_keys()  # only for the first run of a trace, because it is slow
+            self._keys = environment_keys()  # once per trace, because it is slow
         super().create_run(inputs=inputs, run_type=run_type, **self._prepared({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:
@@ -136,7 +136,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's, in a `Session`: in a new one, or inside a debate in the session of that debate.
+        """The same as LangGraph's method, in a new `Session`; inside a debate, in that debate's session.
 
         An inner debate has its own ceilings, which are bounded by the ceilings of the outer debate.
         """
@@ -148,8 +148,10 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         if not (session_in(config) or session_in(parent)):
             return self._in_session(input, config, options)
         if getattr(self.builder, "opened", ""):
-            ours = config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
-            return self._in_outer_session(input, ours, options)
+            debate_config = (
+                config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
+            )
+            return self._in_outer_session(input, debate_config, options)
         return super().astream(input, config, **options)
 
     async def _in_outer_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
@@ -179,7 +181,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 session.skip(document_of(current.values), by_another=not is_restart)
         elif TASK_KEY not in (place := run_config.get("configurable") or {}):
             run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
-        added = with_values(options) if recorder else False
+        added = add_values_mode(options) if recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(run_config, session), **options)
         ended: BaseException | None = None
@@ -204,8 +206,8 @@ def is_of_run(found: StateSnapshot, run: RunnableConfig) -> bool:
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
 
-def with_values(options: dict[str, Any]) -> bool:
-    """Adds ``values`` to the stream modes if there are several; returns whether it was added."""
+def add_values_mode(options: dict[str, Any]) -> bool:
+    """Adds ``values`` to a list of stream modes without it; returns whether it was added."""
     modes = options.get("stream_mode")
     if not isinstance(modes, list) or "values" in modes:
         return False
@@ -240,7 +242,7 @@ def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"graph": document["graph"], "settings_hash": digest, **corpus, **VERSIONS}
 
 
-async def describe(document: Mapping[str, Any]) -> None:
+async def add_debate_metadata(document: Mapping[str, Any]) -> None:
     """Adds the system and its settings to the trace of a debate's first run, and the prices that the costs of calls
     need.
 
@@ -263,7 +265,7 @@ async def set_prices(run: RunTree | None) -> None:
         run.client.prices = await asyncio.to_thread(read_prices)
 
 
-def conclude(document: Mapping[str, Any]) -> None:
+def add_outcome(document: Mapping[str, Any]) -> None:
     """Adds the sources read and the outcome to the trace of a debate's last run, and sends its scores as feedback.
 
     It adds the debate's metadata again, because the last run of an interrupted debate is not its first.
@@ -336,7 +338,7 @@ def finish(seconds: float) -> bool:
     return not client.tracing_queue.unfinished_tasks
 
 
-def end() -> None:
+def finish_at_exit() -> None:
     """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` for LangSmith."""
     if not finish(LONGEST_WAIT):
         log.error("moot: parts of the trace have not reached LangSmith.")

@@ -1,6 +1,6 @@
 """The fields of turns by their step.
 
-Fields form groups that several steps share. A `Kind` lists the groups of a step's turns: turns of
+Fields form groups that several steps share. A `TurnKind` lists the groups of a step's turns: turns of
 result documents are checked by kinds, and the JSON schema is made from them. A trial's kinds are in
 `moot.nodes._trial.turns`.
 """
@@ -20,8 +20,8 @@ class Citation(TypedDict):
     """A reference of an answer to its evidence.
 
     ``fabricated`` is true if the id was not among the evidence shown, ``verified`` if the quote is in
-    the evidence's stored text: from ``start`` to before ``end``, in code points (else null). ``text_hash`` names that
-    text: ``sha256:`` and the digest of its UTF-8, null if unknown.
+    the evidence's stored text. ``start`` and ``end`` (exclusive) are its position in code points, else null.
+    ``text_hash`` names that text: ``sha256:`` and the digest of its UTF-8, null if unknown.
     """
 
     evidence_id: str
@@ -65,7 +65,7 @@ class StartFields(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """The outcome of a reply: ``ok``, or why it is unusable; its fields are null then."""
+    """The outcome of a reply: ``ok``, or why it is unusable. The fields of an unusable reply are null."""
 
     outcome: str
 
@@ -253,13 +253,13 @@ class NumberField(TypedDict):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """The turns of one step; if a step has several kinds, a turn is one of them.
+class TurnKind:
+    """A kind of turn: its step and its fields. A step may have several kinds of turns.
 
     Attributes:
         name: the kind's name in the JSON schema.
         step: the step of the turns.
-        about: the description of the turns.
+        about: the description in the JSON schema.
         always: groups of fields that every turn has.
         sometimes: optional groups of fields.
     """
@@ -296,60 +296,64 @@ OPTIONAL_IN_ANSWERS = (SearchOutcome, SelectionFields, Reason, Thought)
 PERSON_ASKED = (*START_FIELDS, NumberField, QuestionToPerson)
 
 KINDS = (
-    Kind(
+    TurnKind(
         "Answer",
         "respond",
         "An answer.",
         (*ANSWER_WITH_OUTCOME, CitationFields),
         (*OPTIONAL_IN_ANSWERS, ConfidenceField),
     ),
-    Kind("AnswerBegun", "respond", "A pending answer.", START_FIELDS, OPTIONAL_IN_ANSWERS),
-    Kind("SharedRetrieval", "retrieve", "A search shared by all agents.", (*START_FIELDS, SearchOutcome)),
-    Kind(
+    TurnKind("AnswerBegun", "respond", "A pending answer.", START_FIELDS, OPTIONAL_IN_ANSWERS),
+    TurnKind("SharedRetrieval", "retrieve", "A search shared by all agents.", (*START_FIELDS, SearchOutcome)),
+    TurnKind(
         "ToolCall",
         "act",
         "A tool that an agent called.",
         (*START_FIELDS, NumberField, Thought, CalledTool),
         (SearchOutcome, Outcome),
     ),
-    Kind("Comparison", "compare", "A model's comparison of an answer with others.", (Role, ComparisonField)),
-    Kind(
+    TurnKind("Comparison", "compare", "A model's comparison of an answer with others.", (Role, ComparisonField)),
+    TurnKind(
         "Agreement",
         "agree",
         "A model's judgement of whether a round's answers agree.",
         (*START_FIELDS, AgreementReply, Reason, Outcome),
         (TreatedAsAgreed,),
     ),
-    Kind(
+    TurnKind(
         "Moderation",
         "moderate",
         "A moderator's preference after a round.",
         (*START_FIELDS, PreferredAnswer, Reason, Outcome),
     ),
-    Kind("Summary", "summarise", "A summary of a round, for the next one.", (*START_FIELDS, SummaryField, Outcome)),
-    Kind("FinalAnswer", "summarise", "The result of the last answers.", ANSWER_WITH_OUTCOME),
-    Kind("Judgement", "judge", "A judge's answer.", (*ANSWER_WITH_OUTCOME, CitationFields)),
-    Kind(
+    TurnKind("Summary", "summarise", "A summary of a round, for the next one.", (*START_FIELDS, SummaryField, Outcome)),
+    TurnKind("FinalAnswer", "summarise", "The result of the last answers.", ANSWER_WITH_OUTCOME),
+    TurnKind("Judgement", "judge", "A judge's answer.", (*ANSWER_WITH_OUTCOME, CitationFields)),
+    TurnKind(
         "Review",
         "review",
         "An agent's review of another's answer, and its confidence, from 1 to 10.",
         (*START_FIELDS, NumberField, ReviewedAgent, CommentField, ConfidenceField, Outcome),
     ),
-    Kind(
+    TurnKind(
         "PeerScore",
         "score",
         "An agent's score of another's answer.",
         (*START_FIELDS, NumberField, ReviewedAgent, ScoreField, Outcome),
     ),
-    Kind(
+    TurnKind(
         "QueriesReview", "review_queries", "A person's review of queries.", (*PERSON_ASKED, Proposal, ReplacedQueries)
     ),
-    Kind("PremisesReview", "review_premises", "A person's review of premises.", (*PERSON_ASKED, Proposal), (Premises,)),
-    Kind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, EvidenceChanges)),
-    Kind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, RemarkField)),
-    Kind("VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposal, QuestionOnVerdict)),
+    TurnKind(
+        "PremisesReview", "review_premises", "A person's review of premises.", (*PERSON_ASKED, Proposal), (Premises,)
+    ),
+    TurnKind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, EvidenceChanges)),
+    TurnKind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, RemarkField)),
+    TurnKind(
+        "VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposal, QuestionOnVerdict)
+    ),
 )
-"""The steps of all systems except a trial's own."""
+"""The kinds of turns of all systems, except those that only trials have."""
 
 
 @dataclass(frozen=True)
@@ -360,10 +364,10 @@ class FieldsByStep:
     same types as elsewhere.
     """
 
-    kinds: Sequence[Kind] = field(hash=False)
+    kinds: Sequence[TurnKind] = field(hash=False)
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The kinds, discriminated by their step."""
+        """The schema of the kinds, discriminated by their step."""
         steps = list(dict.fromkeys(kind.step for kind in self.kinds))
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
         known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}
@@ -407,9 +411,9 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the one with most verified quotes, among equals the first.
+    """An answer with its best argument: the argument with most verified quotes, or the first of several.
 
-    ``quotes`` are these quotes. ``answer`` is null for agents without an answer.
+    ``quotes`` are its verified quotes. ``answer`` is null for agents without an answer.
     """
 
     answer: str | None
@@ -433,7 +437,7 @@ class Change(AnsweringAgent):
 
 
 class Dissent(TypedDict):
-    """``votes`` count each last answer, most first; ``minority`` are the other answers; ``changes``
+    """``votes`` count each last answer, the most frequent first; ``minority`` are the other answers; ``changes``
     are changes of labels and numbers: answers in words may differ but mean the same."""
 
     votes: list[AnswerCount]

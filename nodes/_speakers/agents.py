@@ -30,7 +30,7 @@ from moot.nodes._texts.show import show_heard, show_opponents
 from pydantic import AfterValidator, Field, model_validator
 
 Topology = Callable[[str, Sequence[str]], list[str]]
-"""Returns the agents that an agent hears, from its name and all names."""
+"""Takes an agent's name and all names; returns the names of the agents that it hears."""
 
 
 def _check_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -69,9 +69,11 @@ class AgentsSettings(Settings):
         default=2,
         ge=1,
         le=50,
-        description="Fewest agents with which the debate continues, if the models of others cannot be reached.",
+        description="Minimum number of agents for the debate to continue, if the models of others cannot be reached.",
     )
-    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(
+        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""
@@ -88,7 +90,7 @@ class RoundsSettings(AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(
-        default=5, ge=1, le=20, description="Most rounds (T); the first answers are the first round."
+        default=5, ge=1, le=20, description="Maximum number of rounds (T); the first answers are the first round."
     )
     ask_person: tuple[Literal["remark"], ...] = ask_person()
 
@@ -130,7 +132,7 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
 
 
 def no_agents(name: str, names: Sequence[str]) -> list[str]:
-    """No agents.
+    """An empty list, for agents that hear no others.
 
     Args:
         name: the agent's name.
@@ -220,7 +222,7 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
     """A router: starts rounds until the rounds or the budget are used up; then it leads to the node ``vote``.
 
     Args:
-        kind: the graph's settings, which the router takes.
+        kind: the class of the graph's settings, which the router takes.
         hears: returns the agents that an agent hears.
     """
 
@@ -244,7 +246,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
     Args:
         then: the prompt after an agent's first answer; None if no agent answers twice.
         confidence: whether agents state a confidence.
-        heard: returns the value of the placeholder ``heard`` from the state and the settings.
+        heard: takes the state and the settings; returns the value of the placeholder ``heard``.
     """
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 

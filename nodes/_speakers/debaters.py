@@ -34,7 +34,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 class Debater(BaseModel):
-    """One debater."""
+    """The declaration of a debater."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -73,7 +73,7 @@ class DebaterSettings(EvidenceSettings):
         max_length=8,
         description="The debaters: two or more, each with its own retriever or none.",
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     query_formulation: bool = Field(default=True, description="Off: the claim itself is the query in every round.")
     retrieval: Literal["every_round", "once", "later", "none"] = Field(
         default="every_round",
@@ -93,7 +93,7 @@ class DebaterSettings(EvidenceSettings):
         return {d.name for d in self.debaters} | RESERVED
 
     def thresholds(self) -> dict[str, float]:
-        """By score, the least that an answer needs for the debate to end; empty if scores decide nothing."""
+        """The threshold that each score must reach for the debate to end, by score; empty if scores decide nothing."""
         return {}
 
 
@@ -197,7 +197,7 @@ def low_scores(
         task: the form of an answer; None if it is not a task of reasoning.
 
     Returns:
-        Debater, score, its value and its threshold, in the order of the answers.
+        For each score: the debater, the score's name, its value and its threshold; in the order of the answers.
     """
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)

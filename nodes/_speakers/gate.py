@@ -60,10 +60,10 @@ class GateSettings(EvidenceSettings):
         max_length=8,
         description="The agents that answer independently: two or more, each with its own retriever or none.",
     )
-    query_formulation: bool = Field(default=True, description="Off: the claim itself is their query.")
+    query_formulation: bool = Field(default=True, description="Off: the claim itself is the agents' query.")
     retrieval: Literal["once", "none"] = Field(default="once", description="none: the agents do not search.")
     min_verified: int = Field(
-        default=1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
+        default=1, ge=0, le=8, description="Minimum number of origins with a verified quote for the agreed answer."
     )
     when: Literal["disputed", "never", "always"] = Field(
         default="disputed",

@@ -47,7 +47,7 @@ class PoolDebateSettings(PoolSettings):
         max_length=50,
         description="The debaters: a list, or their number.",
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
@@ -126,9 +126,9 @@ def next_speakers(
         to: the node.
         state: the debate's state.
         debaters: the debaters.
-        in_turn: whether the speakers of a round speak one after the other, and so hear its earlier answers.
-        also_before: whether they also hear the answers of the previous round if these were replaced in this round.
-        shown: ``evidence`` or ``pool``.
+        in_turn: whether the speakers of a round speak one after the other, and hear its earlier answers.
+        also_before: whether they hear all answers of this and the previous round; else only the latest of each debater.
+        shown: ``evidence``, which they are shown, or ``pool``, from which they select.
     """
     names = [d.name for d in debaters]
     round, speakers = next_round_speakers(state["turns"], names, in_turn)

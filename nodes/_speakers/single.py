@@ -17,7 +17,10 @@ class SingleAgentSettings(Settings):
     """Settings of systems with one agent that does not search."""
 
     demonstrations: int = Field(
-        default=0, ge=0, le=3, description="Worked examples before the question (2 or 3 for each kind of task)."
+        default=0,
+        ge=0,
+        le=3,
+        description="Number of worked examples before the question; each kind of task has 2 or 3.",
     )
 
     def roles(self) -> set[str]:

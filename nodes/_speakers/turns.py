@@ -26,7 +26,9 @@ class Agent(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Name = Field(default="", description="Its name, which is also its role in `models`; by default by number.")
+    name: Name = Field(
+        default="", description="Its name, which is also its role in `models`; by default with a number."
+    )
     model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
     seed: int | None = Field(
         default=None,
@@ -42,7 +44,7 @@ class Agent(BaseModel):
     tokens: float | None = Field(
         default=None,
         ge=1e6,
-        description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`.",
+        description="Tokens that its model was pre-trained on (M), e.g. 1.5e13; by default from a table.",
     )
     persona: str | None = Field(
         default=None,

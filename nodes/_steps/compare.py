@@ -50,21 +50,21 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
         turns: the debate's turns.
     """
 
-    def who(turn: Turn) -> tuple[Any, ...]:
+    def speaker_of(turn: Turn) -> tuple[Any, ...]:
         return turn["agent"], turn.get("number")
 
-    given = {who(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
-    return [given.get(who(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
+    given = {speaker_of(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
+    return [given.get(speaker_of(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
 
 
 def common_outcome(turns: Sequence[Turn]) -> Outcome:
-    """The outcome of unusable replies: the one that all have, else ``unparsed``."""
+    """The outcome of unusable replies, if all have the same, else ``unparsed``."""
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer of all voters, in the words of the first one; None if votes differ or one is missing.
+    """The answer of all voters, in the first voter's words; None if votes differ or an answer is missing.
 
     Args:
         votes: one for each agent.
@@ -90,7 +90,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
         claim: the claim of the debate.
         task: the form of an answer.
         first: an answer.
-        second: another one.
+        second: another answer.
         model: the model that compares them.
 
     Raises:
@@ -202,7 +202,7 @@ async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = F
     """Compares a round's answers; returns the writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
-    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # fewer agents than `min_agents` may be called
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # some rounds have fewer agents
     if len(last) < least:
         raise WorldError(
             f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
@@ -241,7 +241,7 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
     """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
 
     Args:
-        stable: returns, from the state and the settings, whether the scores of the last round's answers reach their
+        stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
             thresholds; the result goes into the round's record in ``round_log``. None if scores decide nothing.
     """
 
@@ -261,7 +261,7 @@ def end_agreed_node(reason: Callable[[Any], StopReason]) -> Node:
     """Ends the debate with the agreed answer of the last round. Reads: votes.
 
     Args:
-        reason: the stop reason, from the settings.
+        reason: takes the settings; returns the stop reason.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from moot.retrievers._evidence import Evidence
 from moot.retrievers._origins import origins
 
 Inner = Callable[[Any], tuple[Any, Any]]
-"""Returns, from the settings, the graph and the settings of the debate that follows the gate."""
+"""Takes the gate's settings; returns the graph and the settings of the debate that follows the gate."""
 SAME_MODEL_AND_EVIDENCE = (
     "one model at temperature 0 read the same evidence, so that their agreement says little. Use different sources or "
     "models, or a temperature above 0."
@@ -121,7 +121,7 @@ def gate_alone(state: DebateState, settings: Any) -> StopReason:
 
 
 def inner_input(state: DebateState) -> dict[str, Any]:
-    """The input for an inner debate, from the state of the outer one."""
+    """The input for an inner debate, made from the outer debate's state."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -143,8 +143,8 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     Reads: claim, task, evidence, depth, metrics. The debate's cost is ``debate`` in the gate's metrics.
 
     Args:
-        inner: returns, from the settings, the graph and the settings of the debate.
-        may_follow: returns, from the settings, whether the debate may be run.
+        inner: takes the gate's settings; returns the graph and the settings of the debate.
+        may_follow: takes the gate's settings; returns whether the debate may be run.
     """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:

@@ -15,7 +15,7 @@ from moot.nodes._speakers.single import AGENT, to_agent
 from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import EQUIVALENCE, close_round
 from moot.nodes._steps.vote import majority, vote_node
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.show import best_rank
 from moot.nodes._texts.task import EVIDENCE_REASONS, unsettled_label
 from moot.retrievers._evidence import Evidence, active_evidence
@@ -23,7 +23,7 @@ from moot.retrievers._origins import origins
 from typing_extensions import TypedDict
 
 FEWEST_ORIGINS = 2
-"""Fewest origins for an answer that another origin contradicts."""
+"""Minimum number of origins for an answer that another origin contradicts."""
 
 
 class OriginRead(TypedDict):
@@ -34,7 +34,7 @@ class OriginRead(TypedDict):
     evidence_ids: list[str]
 
 
-def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
+def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     """Groups evidence by its origin, best rank first. Blocking.
 
     Args:
@@ -58,7 +58,7 @@ def group_origins_node() -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        found = await asyncio.to_thread(by_origin, state["evidence"])
+        found = await asyncio.to_thread(group_by_origin, state["evidence"])
         read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if left:
             names = ", ".join(origin["origin"] for origin in left)
@@ -92,13 +92,13 @@ def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]
     if task["kind"] == "short_answer":  # the task's own rules say how to write an open answer
         return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
     label = unsettled_label(task)
-    rule = f"`answer` is {label}" if label else f"`answer` is, in these very words: {UNTOLD}"
+    rule = f"`answer` is {label}" if label else f"`answer` is, in these very words: {ABSTENTION}"
     return words | {"untold": f"- If this evidence does not tell the answer, {rule}. Do not guess."}
 
 
 def is_decisive(task: Task, vote: Vote) -> bool:
     """Whether an origin's answer settles the claim."""
-    return vote["answer"] not in (None, UNTOLD, unsettled_label(task))
+    return vote["answer"] not in (None, ABSTENTION, unsettled_label(task))
 
 
 def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:

@@ -13,9 +13,9 @@ from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import common_outcome
-from moot.nodes._steps.responding import quote_check, with_answer, without_ids
+from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
 from moot.nodes._steps.retrieving import limit_to_share
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
     NOT_LOOKED_FOR,
@@ -61,7 +61,7 @@ async def judge(
         prompt: the prompt's name.
 
     Returns:
-        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
+        The judge's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -76,7 +76,7 @@ async def judge(
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown, speaker) if verified_quotes and evidence else None
-    kind = answer_reply(task, may_abstain=UNTOLD in speaker.filled(prompt, values)[0])
+    kind = answer_reply(task, may_abstain=ABSTENTION in speaker.filled(prompt, values)[0])
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
@@ -114,7 +114,9 @@ def judge_node(prompt: str = PROMPT) -> Node:
         )
         turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}
         turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
-        turn = without_ids({**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown)
+        turn = without_unshown_evidence(
+            {**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown
+        )
         turn = with_answer(turn, reply, evidence, shown_ids(evidence) - speaker.not_shown, run.ledger)
         return {
             "turns": [turn],

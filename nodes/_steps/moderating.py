@@ -45,7 +45,7 @@ async def moderate(
         prompt: the prompt's name.
 
     Returns:
-        its ``reason``, and the ``preferred`` answer, or None.
+        The moderator's reply, with ``reason``, and the ``preferred`` answer or None.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.

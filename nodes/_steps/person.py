@@ -50,9 +50,10 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
     The interrupt's value is ``{"kind", "about", "proposed"}``. If the last reply was invalid, the debate waits again,
-    and the value also has ``problem``. The reply: true, null or ``{"accept": true}`` to accept, else by moment
-    ``{"queries": {name: query}}``, ``{"premises": [...]}``, ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}``
-    or ``{"question": text}``. The review is a turn of the agent ``person``.
+    and the value also has ``problem``. A reply that accepts is true, null or ``{"accept": true}``. The form of others
+    depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
+    ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is a turn of the
+    agent ``person``.
 
     Reads: turns; if present debater and phase; for the moment ``evidence`` evidence; for the moment ``verdict`` task,
     answer, raw_verdict, votes and rounds.
@@ -61,19 +62,19 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
         moment: the moment of the review.
         phase: the phase of a trial, if its state does not have it.
     """
-    proposal, take = MOMENTS[moment]
+    propose, apply = MOMENTS[moment]
 
     async def step(state: State, run: NodeContext) -> dict[str, Any]:
         again = struck_again(state) if moment == "evidence" else {}
         if not waits_for_person(run.settings, moment):
             return again
         check_resumable(run.settings)
-        proposed = proposal(state, {piece["id"] for piece in again.get("evidence", [])})
+        proposed = propose(state, {piece["id"] for piece in again.get("evidence", [])})
         turn = review_turn(state, moment, phase)
         about = question_to_person(state, moment, turn)
         reply = await valid_reply(moment, about, proposed)
         await set_prices(graph_run())
-        fields, written = take(state, reply, proposed)
+        fields, written = apply(state, reply, proposed)
         turns, evidence = written.get("turns", []), [*again.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | fields | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
@@ -134,7 +135,7 @@ def _propose_evidence(state: State, struck: set[str]) -> dict[str, Any]:
     return {"evidence": [{key: piece[key] for key in shown if key in piece} for piece in pieces]}  # type: ignore[literal-required]
 
 
-def _take_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     """Marks struck pieces, which stay in the evidence, and adds the person's texts as evidence."""
     asked = PersonEvidence.model_validate(reply.model_dump())
     struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
@@ -158,7 +159,7 @@ def _propose_queries(state: State, struck: set[str]) -> dict[str, Any]:
     return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}  # type: ignore[literal-required]
 
 
-def _take_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     turn, queries = _query_turn(state), reply.model_dump()["queries"]
     fields = {name: field for field, name in STANCES.items()} if turn["step"] == "stance_queries" else {}
     changed = {fields.get(name, "query"): query for name, query in queries.items()}
@@ -179,7 +180,7 @@ def _propose_premises(state: State, struck: set[str]) -> dict[str, Any]:
     return {"premises": _premises_turn(state).get("premises") or []}
 
 
-def _take_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     premises = reply.model_dump()["premises"]
     if premises is None:
         return {"proposed": dict(proposed)}, {}
@@ -207,7 +208,7 @@ def _is_answer_in(turn: Turn, round: int) -> bool:
     return turn["round"] == round and turn["step"] in ("respond", "argue")
 
 
-def _take_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     return {"remark": reply.model_dump()["remark"]}, {}
 
 
@@ -216,20 +217,20 @@ def _propose_verdict(state: Any, struck: set[str]) -> dict[str, Any]:
     return {"answer": state["answer"], "verdict": state["raw_verdict"], "reasons": reasons}
 
 
-def _take_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     return {"proposed": dict(proposed), "question": reply.model_dump()["question"]}, {}
 
 
 Propose = Callable[[Any, set[str]], dict[str, Any]]
 Take = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
 MOMENTS: dict[Moment, tuple[Propose, Take]] = {
-    "queries": (_propose_queries, _take_queries),
-    "premises": (_propose_premises, _take_premises),
-    "evidence": (_propose_evidence, _take_evidence),
-    "remark": (_propose_answers, _take_remark),
-    "verdict": (_propose_verdict, _take_verdict),
+    "queries": (_propose_queries, _apply_queries),
+    "premises": (_propose_premises, _apply_premises),
+    "evidence": (_propose_evidence, _apply_evidence),
+    "remark": (_propose_answers, _apply_remark),
+    "verdict": (_propose_verdict, _apply_verdict),
 }
-"""At each moment, the function that makes the proposal, and the function that applies the reply."""
+"""For each moment, the function that makes the proposal, and the function that applies the reply."""
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -241,7 +242,7 @@ def remark_first(
     """Wraps a router: before another round it leads to ``to``, if a person may make a remark.
 
     Args:
-        edge: a router: returns `Send`s for the next speakers, or a node's name, from the state and the settings.
+        edge: a router: takes the state and the settings; returns `Send`s for the next speakers, or a node's name.
         to: the node, a `human_review_node` of the moment ``remark``.
         rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
 

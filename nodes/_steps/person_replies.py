@@ -32,7 +32,7 @@ class PersonReply(BaseModel):
     accept: Literal[True] | None = None
 
     @model_validator(mode="after")
-    def _accept_or_change(self) -> PersonReply:
+    def _check_accept_or_change(self) -> PersonReply:
         changes = {name for name in self.model_fields_set - {"accept"} if getattr(self, name)}
         if bool(changes) == bool(self.accept):
             raise ValueError("either accept the proposal, or change it")
@@ -101,15 +101,15 @@ def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) 
     try:
         reply = REPLIES[moment].model_validate({"accept": True} if given is True or given is None else given)
     except ValidationError as error:
-        raise _invalid_reply(moment, _problem_in_words(error.errors(include_url=False)[0])) from error
+        raise _invalid_reply_error(moment, _problem_in_words(error.errors(include_url=False)[0])) from error
     if isinstance(reply, PersonQueries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
-        raise _invalid_reply(moment, f"there is no query of {unknown[0]!r} here")
+        raise _invalid_reply_error(moment, f"there is no query of {unknown[0]!r} here")
     if isinstance(reply, PersonEvidence):
         known = {piece["id"] for piece in proposed["evidence"]}
         if strange := [id for id in reply.strike if id not in known]:
-            raise _invalid_reply(moment, f"none of the pieces shown has the id {strange[0][:80]!r}")
+            raise _invalid_reply_error(moment, f"none of the pieces shown has the id {strange[0][:80]!r}")
         if any(text.get("id") for text in reply.add):
-            raise _invalid_reply(moment, "leave out the `id` of an added text; moot assigns it")
+            raise _invalid_reply_error(moment, "leave out the `id` of an added text; moot assigns it")
         reply.pieces(0)
     return reply
 
@@ -129,7 +129,7 @@ SHAPES: dict[Moment, str] = {
 """The form of a reply with changes, at each moment."""
 
 
-def _invalid_reply(moment: Moment, problem: str) -> UserError:
+def _invalid_reply_error(moment: Moment, problem: str) -> UserError:
     problem = problem.replace("Value error, ", "")
     return UserError(
         f'The reply cannot be used: {problem}. It must be {{"accept": true}} to accept the proposal, or '

@@ -26,9 +26,9 @@ from typing_extensions import TypedDict
 SUMMARY = "reader/summary"
 """The prompt."""
 MOST_QUOTES = 40
-"""Most quotes in the prompt; the verdict's quotes come first."""
+"""Maximum number of quotes in the prompt; the verdict's quotes come first."""
 MOST_ITEMS = 6
-"""Most sentences that are used from a reply, and most phrases from each of its lists."""
+"""Maximum number of sentences, and of phrases of each list, that are used from a reply."""
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
 """Separators of thousands."""
@@ -162,8 +162,8 @@ def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
 def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
     """The parts of a reply that checked quotes support.
 
-    A sentence is supported if it names at least one quote, only quotes that were shown, and if each of its
-    figures is in their pieces of evidence, the claim or its date. If a quote has several stances, the first counts.
+    A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its
+    figures is in the quoted evidence, the claim or its date. If a quote has several stances, the first counts.
 
     Args:
         document: the debate.

@@ -14,8 +14,8 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
-from moot.nodes._texts.answers import UNTOLD
-from moot.nodes._texts.quotes import check_citations, faults_of, without_quote
+from moot.nodes._texts.answers import ABSTENTION
+from moot.nodes._texts.quotes import check_citations, faults_of, missing_quote_fault
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
     NOT_LOOKED_FOR,
@@ -77,8 +77,8 @@ async def respond(
         prompt: the prompt's name.
 
     Returns:
-        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
-        with ``confidence`` also its ``confidence``.
+        The debater's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
+        if the argument ``confidence`` is true, also with ``confidence``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -97,7 +97,7 @@ async def respond(
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown, speaker) if verified_quotes and evidence else None
-    may_abstain = UNTOLD in speaker.filled(prompt, values)[0]
+    may_abstain = ABSTENTION in speaker.filled(prompt, values)[0]
     kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=may_abstain)
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
@@ -114,7 +114,7 @@ def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker)
 
     def check(reply: AnswerReply) -> str:
         seen = shown - speaker.not_shown
-        return without_quote(check_citations(reply.citations, evidence, seen)) if seen else ""
+        return missing_quote_fault(check_citations(reply.citations, evidence, seen)) if seen else ""
 
     return check
 
@@ -140,7 +140,7 @@ def respond_node(
         confidence: whether the reply has a confidence, from 0 to 1.
         may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
             ``failed``, and a warning says why).
-        more: values of further placeholders of the prompts, from the state and the settings.
+        more: takes the state and the settings; returns values of further placeholders of the prompts.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def respond_node(
             run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
             return {"turns": [without_answer(turn, "failed")]}
         shown = shown_ids(evidence, [*opponents, *([own] if own else [])]) - speaker.not_shown
-        turn = without_ids(turn, speaker.not_shown)
+        turn = without_unshown_evidence(turn, speaker.not_shown)
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
     kind = partial(answer_reply, direct=direct, confidence=confidence)
@@ -198,7 +198,7 @@ def no_evidence_reason(state: DebaterState) -> str:
     return NOTHING
 
 
-def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
+def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
     """The turn without the evidence that its prompt left out."""
     return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
 

@@ -36,9 +36,9 @@ from moot.retrievers._summariser import open_summariser
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """Prompts."""
 MOST_SUMMARISED_TOKENS = 16_000
-"""Most tokens of a text that a model summarises whole; of a longer text it reads only the part shown to debaters."""
+"""A model summarises a whole text of at most this many tokens; of a longer one it reads the part shown to debaters."""
 MOST_CHARACTERS_MERGED_HERE = 10_000
-"""Most characters of results that are merged without a thread, because starting one would take longer."""
+"""Maximum number of characters of results that are merged without a thread, because starting one would take longer."""
 
 
 async def retrieve(

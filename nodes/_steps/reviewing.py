@@ -44,7 +44,7 @@ async def review(
         persona: the reviewer's persona.
 
     Returns:
-        its ``comment``, and its ``confidence`` from 1 to 10.
+        The review, with ``comment``, and ``confidence`` from 1 to 10.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.

@@ -36,7 +36,7 @@ def robustness_node() -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # without a panel
         decided = judged[-1] if judged else None
         evidence = decider_evidence(state, decided)
         names = origins(evidence)
@@ -47,7 +47,7 @@ def robustness_node() -> Node:
         kind: Literal["judge", "answer"] = "judge" if decided else "answer"
         before = Counter(run.ceilings.left_out)
         asked = await all_at_once(repeat_decision(state, kind, one, evidence, names, run) for one in made)
-        run.ceilings.left_out.clear()  # calls refused here are not refused calls of the debate
+        run.ceilings.left_out.clear()  # calls refused here do not count as refused calls of the debate
         run.ceilings.left_out.update(before)
         return {"robustness": robustness_result(kind, asked, max(0, len(checks) - most))}
 
@@ -57,9 +57,9 @@ def robustness_node() -> Node:
     return Node(step, idle=idle)
 
 
-def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]:
+def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
     """The evidence that the deciding role was shown: the judge's own, else all evidence of the debate."""
-    ids = set(decided["evidence_ids"]) if decided else None
+    ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
         for piece in active_evidence(state["evidence"])
@@ -68,7 +68,7 @@ def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """By origin, its verified quotes."""
+    """The verified quotes from each origin, by its name."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:

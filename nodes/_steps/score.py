@@ -249,7 +249,9 @@ async def closeness(
 class RelevanceSettings(Settings):
     """Settings of `answer_relevance_node`."""
 
-    questions: int = Field(default=3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    questions: int = Field(
+        default=3, ge=1, le=10, description="Number of questions over which answer relevance is averaged (n)."
+    )
     claim_form: ClaimForm = Field(
         default="question",
         description="The text to compare with. question: the claim as a question, if necessary in the form "
@@ -294,7 +296,7 @@ def answer_relevance_node() -> Node:
         if turn.get("answer") is None:
             return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
-        # A problem to solve is a question without a question mark.
+        # On tasks about questions, "Solve x + 1 = 2" is a question, too, although it has no question mark.
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()

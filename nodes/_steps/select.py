@@ -36,7 +36,7 @@ def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int]
     Args:
         given: the numbers, from 1.
         size: the number of items in the pool.
-        most: most numbers to keep.
+        most: how many numbers to keep at most.
 
     Returns:
         The first ``most`` valid numbers, each once; and the invalid ones.
@@ -65,7 +65,7 @@ async def select_evidence(
         model: the speaker's model.
         evidence: the speaker's evidence so far; only the texts given with the claim are shown.
         own: the speaker's own last answer.
-        most: most items to select; of a longer selection the first ones are used.
+        most: maximum number of items to select; of a longer selection the first ones are used.
         prompt: the prompt's name.
 
     Raises:
@@ -99,7 +99,7 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
 
     Args:
         prompt: the prompt's name.
-        most: most items to select.
+        most: maximum number of items to select.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def majority(
         votes: the votes in the agents' order; votes without an answer do not count.
         weights: the weight of each vote; by default 1.
         tie: the ``first`` answer, or ``none``, if several have most votes.
-        contested: fewest votes that an answer needs to win against another one.
+        contested: minimum number of votes that an answer needs to win against another answer.
     """
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
@@ -78,9 +78,9 @@ def vote_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        weigh: returns the weight of a vote with an answer, from the vote and the settings; None for equal weights.
+        weigh: takes a vote with an answer and the settings; returns the vote's weight, or None if all are equal.
         tie: the rule for ties; if it leaves no answer, the debate ends undecided.
-        report: returns entries for the debate's ``metrics``.
+        report: takes the state; returns entries for the debate's ``metrics``.
         contested: as for `majority`; if it leaves no answer, the debate ends undecided.
     """
 
@@ -119,7 +119,7 @@ def conclude_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        by_text: returns from the settings whether answers in words are compared only by their texts.
+        by_text: takes the settings; returns whether answers in words are compared only by their texts.
     """
     vote = vote_node(reason)
 

@@ -16,9 +16,9 @@ CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
 """Keys of a document for the confidence in its verdict."""
 CONFIDENCE_DECIMALS = 6
 """Decimal places of a confidence."""
-NO_VERDICT = "there is no verdict to be sure of"
-ONE_ANSWER = "there is one answer, and no other to hold it against"
-OTHER_WORDS = "nobody answered in the words of the verdict, and answers in words are compared by their texts alone"
+NO_VERDICT = "there is no verdict"
+ONE_ANSWER = "there is only one answer, and none to compare it with"
+NO_SAME_WORDS = "no agent answered in the words of the verdict, and answers in words are only compared as texts"
 """Reasons for a missing confidence."""
 
 
@@ -102,7 +102,7 @@ def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     if not shares:
         return _without_confidence(ONE_ANSWER)
     if not same and state["task"]["kind"] in ("short_answer", "expression"):
-        return _without_confidence(OTHER_WORDS)
+        return _without_confidence(NO_SAME_WORDS)
     found = f"{same} of {given} answers" + (f" in {rounds} rounds" if rounds > 1 else "")
     return {"confidence": shares["answer_share"], "confidence_parts": shares, "confidence_from": found}
 

@@ -17,9 +17,9 @@ from functools import lru_cache
 from moot.nodes._records.entries import Task
 
 LONGEST_READ = 20_000
-"""Most characters of a text that is parsed as an answer."""
+"""Maximum number of characters of a text that is parsed as an answer."""
 LONGEST_ANSWER = 500
-"""Most characters of a short answer or an expression."""
+"""Maximum number of characters of a short answer or an expression."""
 
 QUOTES = "\"'“”‘’«»„‚‹›「」"
 MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
@@ -44,12 +44,12 @@ REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
 """Texts that are not answers, in the form of `_normalised`."""
-UNTOLD = "(the evidence does not tell)"
+ABSTENTION = "(the evidence does not tell)"
 """The abstention on a question in words, as offered by prompts with evidence."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
-ABSTENTION = re.compile(
+OTHER_ABSTENTIONS = re.compile(
     rf"(?:{_LACK}|{_NOT_STATED})(?: (?:in|by|from) {_SOURCE})?"
     rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
 )
@@ -68,18 +68,18 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     """The task's answer in a text; None if there is none, or not a clear one.
 
     Labels are returned as the task spells them, numbers in one spelling of their value (with the unit, if any),
-    short answers and expressions unchanged. A short answer may be `UNTOLD`, in these words.
+    short answers and expressions unchanged. A short answer may be `ABSTENTION`, in these words.
 
     Args:
         task: the form of an answer.
         text: the text of a model.
-        may_abstain: whether the prompt offered `UNTOLD`; then it is valid for every task, also in other wordings.
+        may_abstain: whether the prompt offered `ABSTENTION`; then it is valid for every task, also in other wordings.
     """
     if len(text) > LONGEST_READ:
         return None
     if task["kind"] in ("labels", "number"):
         found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
-        return UNTOLD if found is None and may_abstain and _reads_as_abstention(text) else found
+        return ABSTENTION if found is None and may_abstain and _reads_as_abstention(text) else found
     given = unwrap_answer(text)
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
@@ -87,8 +87,8 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
         if "\n" in given:  # it is more than a phrase
             return None
     plain = _normalised(given)
-    if (task["kind"] == "short_answer" and plain == UNTOLD[1:-1]) or (may_abstain and _is_abstention(plain)):
-        return UNTOLD
+    if (task["kind"] == "short_answer" and plain == ABSTENTION[1:-1]) or (may_abstain and _is_abstention(plain)):
+        return ABSTENTION
     refused = plain in REFUSALS or given.startswith(("{", "~~"))
     return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
 
@@ -99,7 +99,7 @@ def same_answer(task: Task, one: str, other: str) -> bool:
     Args:
         task: the form of an answer.
         one: an answer from `read_answer`.
-        other: another one.
+        other: another answer.
     """
     if task["kind"] == "short_answer":
         return normal_text(one) == normal_text(other)
@@ -117,7 +117,7 @@ def _normalised(text: str) -> str:
 
 
 def _is_abstention(plain: str) -> bool:
-    return plain in REFUSALS - {"null"} or plain == UNTOLD[1:-1] or ABSTENTION.fullmatch(plain) is not None
+    return plain in REFUSALS - {"null"} or plain == ABSTENTION[1:-1] or OTHER_ABSTENTIONS.fullmatch(plain) is not None
 
 
 def _reads_as_abstention(text: str) -> bool:
@@ -126,14 +126,14 @@ def _reads_as_abstention(text: str) -> bool:
 
 def abstains(task: Task | None, answer: str | None) -> bool:
     """Whether an answer from `read_answer` is an abstention: the evidence does not settle the question."""
-    return task is not None and answer == UNTOLD and UNTOLD not in task["labels"]
+    return task is not None and answer == ABSTENTION and ABSTENTION not in task["labels"]
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
 def fold(text: str) -> str:
-    """A text normalised for comparing labels, without case, marks around it and kinds of separators of words."""
+    """A text normalised for comparing labels: lower case, one kind of dash and of space, no marks around it."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
@@ -153,15 +153,15 @@ def spellings(task: Task) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The spellings of labels: folded, and strict."""
+def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The spellings of labels: folded, and as options (`normal_option`)."""
     task: Task = json.loads(task_json)
-    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
-    return spellings(task), options | {strict(label): label for label in task["labels"]}
+    options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
+    return spellings(task), options | {normal_option(label): label for label in task["labels"]}
 
 
-def strict(text: str) -> str:
-    """A text in the form for comparing options: Unicode's compatible form, single spaces, no Markdown around it."""
+def normal_option(text: str) -> str:
+    """A text normalised for comparing options: compatible Unicode, lower case, single spaces, no Markdown around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
@@ -169,16 +169,16 @@ def strict(text: str) -> str:
 def read_label(task: Task, text: str) -> str | None:
     """The label that a text consists of or begins with; None if the text denies it, only quotes it, or names another
     label, too."""
-    known, options = _tables(json.dumps(task))
+    known, options = _spelling_tables(json.dumps(task))
 
     def label_of(body: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
-        return options.get(strict(body)) or (None if signed else known.get(fold(body)))
+        return options.get(normal_option(body)) or (None if signed else known.get(fold(body)))
 
     body = unwrap_answer(text)
     if (label := label_of(body)) is not None:
         return label
-    if body.startswith(">") and "\n" in body:  # a quotation of others
+    if body.startswith(">") and "\n" in body:  # quotes others' answers
         return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
@@ -191,7 +191,7 @@ def read_label(task: Task, text: str) -> str | None:
         if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
             continue
         rest = body[gap.end() :]
-        if options.get(strict(rest), known[spelling]) != known[spelling]:
+        if options.get(normal_option(rest), known[spelling]) != known[spelling]:
             return None  # a letter with another option's text
         return known[spelling] if _keeps_label(task, rest, known, known[spelling]) else None
     return None
@@ -294,11 +294,11 @@ def _value_of(match: re.Match[str]) -> Fraction | None:
 
 def show_number(value: Fraction) -> str:
     """One spelling for each value: a decimal number if it terminates, else a fraction."""
-    below, places = value.denominator, 0
-    while below % 10 == 0 or below % 5 == 0 or below % 2 == 0:
-        below = below // 10 if below % 10 == 0 else below // 5 if below % 5 == 0 else below // 2
+    rest, places = value.denominator, 0
+    while rest % 10 == 0 or rest % 5 == 0 or rest % 2 == 0:
+        rest = rest // 10 if rest % 10 == 0 else rest // 5 if rest % 5 == 0 else rest // 2
         places += 1
-    if below > 1:
+    if rest > 1:
         return f"{value.numerator}/{value.denominator}"
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     shown = f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
@@ -388,8 +388,8 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers cannot mean the same: only one abstains, or one number has different units in them."""
-    if one == other or UNTOLD in (one, other):
+    """Whether two answers cannot mean the same: only one abstains, or they have one number with different units."""
+    if one == other or ABSTENTION in (one, other):
         return one != other
     value = read_number(one)
     return value is not None and value == read_number(other) and not same_unit(unit_of(one), unit_of(other))

@@ -37,7 +37,7 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
-"""Most characters of a setting in a message."""
+"""Maximum number of characters of a setting in a message."""
 SCORE_DECIMALS = 9
 """Decimal places for comparisons of scores."""
 
@@ -86,7 +86,7 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """By name, a digest of each prompt of a system, including prompts of an inner debate."""
+    """A digest of each prompt of a system and of its inner debate, by the prompt's name."""
     edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -187,7 +187,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
 
     Args:
         calibration: from its file.
-        corpora: by name, a digest of each corpus now (`moot.retrievers._search.contents`).
+        corpora: a digest of each corpus now, by its name (`moot.retrievers._search.contents`).
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
@@ -222,7 +222,7 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of labelled debates, and this one, whose nonconformity is at least as high as ``score``, in (0, 1].
+    """The share of debates (the labelled ones and this one) whose nonconformity is at least ``score``, in (0, 1].
 
     Args:
         scores: their scores, each with its frequency.
@@ -280,7 +280,7 @@ def calibrated(
     Args:
         calibration: from its file.
         document: the debate's document.
-        done: whether the debate is finished; for others only the calibration itself is returned.
+        done: whether the debate is finished; if not, only the calibration itself is returned.
     """
     if calibration is None:
         return {}

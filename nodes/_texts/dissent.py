@@ -18,7 +18,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     The agents are the judges of a panel, if one decided; else the agents that answered.
 
     Args:
-        document: a result document, or the state that becomes one.
+        document: a result document, or the state from which it is made.
     """
     models = {call["role"]: call["model"] for call in reversed(document["calls"])}
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
@@ -31,8 +31,8 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
         return {"agent": turn["agent"], "model": models.get(turn["agent"]), "number": turn.get("number")}
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
-    last: dict[SpeakerKey, Any] = {_speaker(turn): turn for turn in deciding}
-    groups = _groups(document, last, verdict)
+    last: dict[SpeakerKey, Any] = {_speaker_key(turn): turn for turn in deciding}
+    groups = _answers_by_group(document, last, verdict)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
         "votes": [{"answer": _answer_of(turns[0]), "votes": len(turns)} for _, turns in ordered],
@@ -41,7 +41,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     }
 
 
-def _speaker(turn: Mapping[str, Any]) -> SpeakerKey:
+def _speaker_key(turn: Mapping[str, Any]) -> SpeakerKey:
     return turn["agent"], turn.get("number")
 
 
@@ -50,7 +50,9 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
     return answer
 
 
-def _groups(document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None) -> dict[Any, list[Any]]:
+def _answers_by_group(
+    document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
+) -> dict[Any, list[Any]]:
     """Last answers by the group of their votes; the key of the verdict's group is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}

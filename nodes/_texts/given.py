@@ -15,9 +15,9 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 MOST_GIVEN = 200
-"""Most texts given with a claim."""
+"""Maximum number of texts given with a claim."""
 LONGEST_GIVEN = 400_000
-"""Most characters of all texts together."""
+"""Maximum number of characters of all texts together."""
 
 GATE = "gate"
 """The agent of inherited evidence; no speaker has this name."""
@@ -87,19 +87,19 @@ def check_given(given: Any) -> list[Evidence]:
         UserError: the value is not such a list, a text is empty, two texts have the same id, or there is too much text.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
-        raise _invalid_given(f"there are {len(given):,} texts")
+        raise _invalid_given_error(f"there are {len(given):,} texts")
     try:
         texts = _TEXTS.validate_python([] if given is None else given)
     except ValidationError as error:
-        raise _invalid_given(_problem_in_words(error.errors(include_url=False)[0])) from error
+        raise _invalid_given_error(_problem_in_words(error.errors(include_url=False)[0])) from error
     if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
-        raise _invalid_given(f"they have {total:,} characters")
+        raise _invalid_given_error(f"they have {total:,} characters")
     keys = environment_keys()
     pieces = [without_keys(_as_evidence(text, number), keys) for number, text in enumerate(texts, 1)]
     kept = merge_evidence((), pieces)
     known = {piece["id"]: piece["text"] for piece in kept}
     if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):
-        raise _invalid_given(f"two different texts have the id {other['id']}")
+        raise _invalid_given_error(f"two different texts have the id {other['id']}")
     return kept
 
 
@@ -119,7 +119,7 @@ def _as_evidence(given: GivenText, number: int) -> Evidence:
         sha256=given.get("sha256"),
     )
     if not piece["text"]:
-        raise _invalid_given(f"text {number} has no visible text")
+        raise _invalid_given_error(f"text {number} has no visible text")
     if published := piece.get("published"):
         piece["published"] = iso_date(published) or published
     piece["retrievals"] = [{**piece["retrievals"][0], "round": 0, "agent": GIVEN}]
@@ -133,7 +133,7 @@ def _problem_in_words(error: Any) -> str:
     return f"{place}{error['msg']}"
 
 
-def _invalid_given(problem: str) -> UserError:
+def _invalid_given_error(problem: str) -> UserError:
     return UserError(
         f"`given` cannot be used: {problem}. It must list at most {MOST_GIVEN} objects, each with `text` and, if "
         f"known, `id` (letters, digits and ._:-), `title`, `source`, `url`, `published`; all texts together have at "

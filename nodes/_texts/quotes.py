@@ -21,7 +21,7 @@ from moot.nodes._texts.replies import Quote
 from moot.retrievers._evidence import Evidence
 
 LONGEST_SHOWN = 80
-"""Most characters of an id or a quote in a message."""
+"""Maximum number of characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models exchange them inside JSON."""
@@ -47,7 +47,7 @@ WORD = re.compile(
     r"|(?:(?<![a0\u0300.])(?:[-—] ?[$€£¥]?|[.$€£¥])(?=0))?[a0\u0300]+"
     r"(?:(?:['-](?=[a0])|(?<=0)[.,:/·⁄—](?=0))[a0\u0300]+)*"
 )
-"""A word as a pattern of `_kind`s: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one word each."""
+"""A word, as classes of characters: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one word each."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FoldedText:
         text."""
         inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
         edges = [True, *inner, True]
-        for word in WORD.finditer("".join(map(_kind, self.text))):
+        for word in WORD.finditer("".join(map(_char_class, self.text))):
             edges[word.start() + 1 : word.end()] = [False] * (len(word[0]) - 1)
         return edges
 
@@ -97,7 +97,7 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
         text: the text to search.
 
     Returns:
-        Its start and its end, which is exclusive, in code points; None without a match.
+        The start and the exclusive end of the quote in the text, in code points; None without a match.
     """
     found = _find_folded(quote, text)
     if found is None and not {"‹", "›"}.isdisjoint(quote):
@@ -129,7 +129,7 @@ def fold(text: str) -> str:
 def _folded(text: str) -> FoldedText:
     chars: list[str] = []
     spans: list[tuple[int, int]] = []
-    for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _forms(one)):
+    for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _folded_char(one)):
         last = chars[-1] if chars else ""
         if char == "'" and (text[at] in PRIMES or (text[at] in DOUBLE_MARKS and last.isdecimal())):
             char = '"'
@@ -155,7 +155,7 @@ def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _forms(char: str) -> str:
+def _folded_char(char: str) -> str:
     """The normalised form of a character; empty if it has no width."""
     category = unicodedata.category(char)
     if char.isspace():
@@ -179,7 +179,7 @@ def _decomposed(char: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kind(char: str) -> str:
+def _char_class(char: str) -> str:
     """A character's class for `WORD`: digit, accent, letter of a script without spaces, other letter, or itself."""
     if char.isdecimal():
         return "0"
@@ -224,7 +224,7 @@ def text_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def without_quote(citations: Sequence[Citation]) -> str:
+def missing_quote_fault(citations: Sequence[Citation]) -> str:
     """The fault of citations if none is verified; empty if at least one is."""
     if any(c["verified"] for c in citations):
         return ""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.answers import UNTOLD, read_answer, same_answer
+from moot.nodes._texts.answers import ABSTENTION, read_answer, same_answer
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -149,17 +149,17 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
 
     schema: dict[str, Any] = {"type": "string"}
     if task["labels"]:
-        schema["enum"] = task["labels"] + [UNTOLD] * may_abstain
+        schema["enum"] = task["labels"] + [ABSTENTION] * may_abstain
     elif task["kind"] == "number":
         number = r"-?[0-9]+([.,/][0-9]+)*"
-        schema["pattern"] = rf"^({number}|\({UNTOLD[1:-1]}\))$" if may_abstain else f"^{number}$"
+        schema["pattern"] = rf"^({number}|\({ABSTENTION[1:-1]}\))$" if may_abstain else f"^{number}$"
     kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
     fields: dict[str, Any] = {"answer": (kind, ...)}
     if confidence:
         fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
     if not direct:
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
-    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # a base's fields would come first
+    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # fields of a base class would come first
     return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
 
 
@@ -190,7 +190,9 @@ def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
 @lru_cache(maxsize=256)
 def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
     task: Task = json.loads(task_json)
-    answer: Any = _answer_reply(task_json, False, False, UNTOLD in given).model_fields["answer"].rebuild_annotation()
+    answer: Any = (
+        _answer_reply(task_json, False, False, ABSTENTION in given).model_fields["answer"].rebuild_annotation()
+    )
 
     def check_given(text: str) -> str:
         if given and not any(same_answer(task, one, text) for one in given):
@@ -241,7 +243,7 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Numbers in square brackets, or words that say that no item helps; a text with both is ambiguous and
+        """Parses numbers in square brackets, or a phrase for "no item helps"; a text with both is ambiguous and
         unusable."""
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
@@ -309,7 +311,7 @@ class SameReply(Reply):
 def verdicts_reply(count: int) -> type[VerdictsReply]:
     """The class of replies with one verdict for each of ``count`` statements: every index from 0 exactly once."""
 
-    def complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+    def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
         given = sorted(v.index for v in verdicts)
         if given != list(range(count)):
             raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
@@ -318,7 +320,7 @@ def verdicts_reply(count: int) -> type[VerdictsReply]:
     place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
     numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
     size = {"minItems": count, "maxItems": count}
-    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    kind = Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
     return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
 
 
@@ -361,7 +363,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
     Args:
         reply: the class of the reply.
         evidence_ids: ids that may be cited.
-        longest: most characters of a text.
+        longest: maximum number of characters of a text.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})

@@ -17,13 +17,13 @@ It is reached by 17 of 20 pairs of quotes that state one fact in different words
 different facts about one thing (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
-"""Fewest letters of a word that counts; figures always count."""
+"""Minimum number of letters of a word that counts; figures always count."""
 FEWEST_WORDS = 3
-"""Fewest words that two quotes must have in common."""
+"""Minimum number of words that two quotes must have in common."""
 MOST_NAMES = 3
-"""Most origins that a sentence names."""
+"""Maximum number of origins that a sentence names."""
 LONGEST_NAME = 80
-"""Most characters of an origin's name in a sentence."""
+"""Maximum number of characters of an origin's name in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
 """The repeated step, in words."""
 
@@ -31,7 +31,7 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 class Check(TypedDict):
     """A repetition of the deciding step.
 
-    ``kind`` is its evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all but a
+    ``kind`` names its evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all but a
     ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``. ``without`` names the
     removed origins, ``evidence_ids`` the other evidence, in order; ``turns_left_out`` counts answers that cite only
     removed origins. ``same`` says whether the answer is the verdict; null without an answer, and ``outcome`` says why.
@@ -70,7 +70,7 @@ def checks_of(
     Args:
         evidence: the evidence of the deciding step.
         names: the origin of each piece, by its id.
-        quoted: by origin, its verified quotes.
+        quoted: the verified quotes from each origin, by its name.
         cited: the origins that the verdict cites, which come first.
     """
     ids = [piece["id"] for piece in evidence]
@@ -78,7 +78,7 @@ def checks_of(
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
     some = set(cited)
 
-    def check(kind: Any, *without: str) -> Check:
+    def make_check(kind: Any, *without: str) -> Check:
         left = [id for id in ids if names[id] not in without]
         return {
             "kind": kind,
@@ -90,27 +90,29 @@ def checks_of(
             "outcome": "not_asked",
         }
 
-    first = [check("origin", name) for name in ordered if name in some]
-    rest = [check("origin", name) for name in ordered if name not in some]
+    first = [make_check("origin", name) for name in ordered if name in some]
+    rest = [make_check("origin", name) for name in ordered if name not in some]
     pairs = [
-        check("pair", *pair) for pair in combinations(ordered, 2) if state_same_fact(*(quoted.get(n, ()) for n in pair))
+        make_check("pair", *pair)
+        for pair in combinations(ordered, 2)
+        if state_same_fact(*(quoted.get(n, ()) for n in pair))
     ]
-    turned = [{**check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
-    return [*first, *turned, check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
+    turned = [{**make_check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
+    return [*first, *turned, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
 
 
-def state_same_fact(ones: Iterable[str], others: Iterable[str]) -> bool:
+def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
     """Whether a quote from one origin states the same fact as a quote from another origin, by their words.
 
     Args:
-        ones: quotes from one origin.
-        others: quotes from another one.
+        quotes: quotes from one origin.
+        others: quotes from another origin.
     """
-    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, ones) for b in map(content_words, others))
+    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, quotes) for b in map(content_words, others))
 
 
 def content_words(quote: str) -> set[str]:
-    """The words of a quote that count: long ones and figures."""
+    """The words of a quote that count: long words and figures."""
     return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
 
 
@@ -148,10 +150,10 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
         "falls_without": falls,
         "said": "",
     }
-    return {**found, "said": " ".join(sentences(found))}
+    return {**found, "said": " ".join(result_sentences(found))}
 
 
-def sentences(found: Robustness) -> list[str]:
+def result_sentences(found: Robustness) -> list[str]:
     """The result in sentences; the first says whether the verdict holds without any single source."""
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
@@ -163,7 +165,7 @@ def sentences(found: Robustness) -> list[str]:
         return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]
     lines = []
     if found["falls_without"]:
-        lines.append(f"Falls without {any_of(found['falls_without'])}.")
+        lines.append(f"Falls without {origins_in_words(found['falls_without'])}.")
     elif found["holds"]:
         lines.append("Holds without any one source.")
     else:
@@ -171,7 +173,7 @@ def sentences(found: Robustness) -> list[str]:
     if pairs := [one["without"] for one in by_kind["pair"] if one["same"] is False]:
         pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
         lines += [
-            f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
+            f"Falls without both {origins_in_words(pair[:1])} and {origins_in_words(pair[1:])}, which say the same."
             for pair in pairs[:MOST_NAMES]
         ]
     if again.get("reversed") is False:
@@ -187,8 +189,8 @@ def sentences(found: Robustness) -> list[str]:
     return lines
 
 
-def any_of(names: Sequence[str]) -> str:
-    """Origins in words: ``a.org or b.org``; of many only the first few."""
+def origins_in_words(names: Sequence[str]) -> str:
+    """Origins in words: ``a.org or b.org``; only the first few of many."""
     first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
     left = len(names) - MOST_NAMES
     return " or ".join(first) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

@@ -28,9 +28,9 @@ from moot.nodes._models.contexts import bytes_of
 from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 
 EVIDENCE_SHARE = 0.25
-"""The share of a prompt that is reserved for evidence, if there is as much, until rounds are left out."""
+"""The share of a prompt that is reserved for evidence: rounds are left out before evidence gets less."""
 FEWEST_PART_BYTES = 400
-"""Fewest bytes of a piece of evidence that is shown in part."""
+"""Minimum number of bytes of a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
 """Bytes of reasons and arguments that are always shown."""
 TAIL = 1200
@@ -58,7 +58,7 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A unit that may be left out, from ``start`` to before ``end`` in its text.
+    """A part of a text that may be left out, from ``start`` to before ``end`` in its text.
 
     ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is the debate of a round in a
     record.
@@ -105,7 +105,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
     Args:
         texts: the data of a prompt, or of each message of a conversation.
-        most: most bytes of UTF-8 of all texts together.
+        most: maximum number of bytes of UTF-8 of all texts together.
         ranks: ranks of evidence by id, the lowest is best; pieces without a rank are ranked by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
@@ -133,7 +133,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
 
 def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
-    """By id, the ranks of pieces by the words that they share with a prompt's claim; empty without a claim."""
+    """Ranks of pieces by the words that they share with a prompt's claim, by id; empty without a claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
     return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
@@ -152,7 +152,7 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
 
     Args:
         made: from `shorten`.
-        most: most bytes of UTF-8 of all texts together.
+        most: maximum number of bytes of UTF-8 of all texts together.
     """
     found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
     evidence = [one for one in found if one[1][1] in EVIDENCE]
@@ -207,7 +207,7 @@ def _shorten_to(
             allotted = _allot_bytes(pieces, only_cited, max(0, sum(allotted.values()) - (over - saved)))
             written = _with_remaining_units(texts, lists, allotted, gone)
         written = [
-            _REASONS.sub(lambda found: f"{found[1]}{_part(found[3], longest)}{found[4]}", one) for one in written
+            _REASONS.sub(lambda found: f"{found[1]}{_beginning(found[3], longest)}{found[4]}", one) for one in written
         ]
     seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
     return ShortenedTexts(
@@ -295,7 +295,7 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """The most bytes for each text of reasons so that ``over`` bytes are saved; the bytes saved, and the number of
+    """The maximum bytes for each text of reasons so that ``over`` bytes are saved; the bytes saved, and the number of
     texts cut."""
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
     longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0
@@ -312,10 +312,10 @@ def _cut_element(text: str, most: int) -> str:
     """An element whose text is cut so that the element has about ``most`` bytes."""
     head, _, rest = text.partition("\n")
     body, _, end = rest.rpartition("\n")
-    return f"{head}\n{_part(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
+    return f"{head}\n{_beginning(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
 
 
-def _part(text: str, most: int) -> str:
+def _beginning(text: str, most: int) -> str:
     """The beginning of a text that is too long, up to the end of a sentence or of a word."""
     if bytes_of(text) <= most:
         return text
@@ -373,7 +373,7 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The lines of a record, each with the following lines without a round; empty for other elements."""
+    """The lines of a record, each with the lines after it that have no round; empty for other elements."""
     if found[1] not in LINES:
         return []
     starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]

@@ -52,7 +52,7 @@ def show_evidence(
     Args:
         evidence: the pieces to show.
         nothing: the text that says why there is no evidence.
-        about: further data on a piece: our own names and figures, no free text.
+        about: takes a piece; returns further data on it: our own names and figures, no free text.
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
@@ -238,7 +238,7 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     """
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
-    def mean(agent: str, name: str, value: float | None) -> str:
+    def mean_text(agent: str, name: str, value: float | None) -> str:
         count = known[agent, name]
         over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
         return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
@@ -247,7 +247,8 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     if not measured:
         return ""
     lines = (
-        f"- {agent}: {', '.join(mean(agent, m, means.get(m)) for m in measured)}" for agent, means in scores.items()
+        f"- {agent}: {', '.join(mean_text(agent, m, means.get(m)) for m in measured)}"
+        for agent, means in scores.items()
     )
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
@@ -290,12 +291,12 @@ def show_why(
 
 def score_and_threshold(value: float | None, threshold: float) -> str:
     """A score and its threshold, with two decimals, or more if the threshold or the difference needs them."""
-    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
+    decimals = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
-        return f"unknown (needs {threshold:.{given}f})"
+        return f"unknown (needs {threshold:.{decimals}f})"
     if value >= threshold:
-        return f"{value:.{given}f} >= {threshold:.{given}f}"
-    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
+        return f"{value:.{decimals}f} >= {threshold:.{decimals}f}"
+    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(decimals))
     return next(text for text in shown if len(set(text.split(" < "))) == 2)
 
 

@@ -15,14 +15,14 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import QUOTES, UNTOLD, fold, strict
+from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold, normal_option
 from moot.prompts._files import as_data, without_brackets
 from moot.retrievers._evidence import clean
 
 LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
-"""Most characters of a claim, a label and an option."""
+"""Maximum number of characters of a claim, a label and an option."""
 
 SUPPORTED = ("support", "supports", "supported")
 REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
@@ -197,8 +197,8 @@ def _is_pair(first: str, last: str) -> bool:
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Options as spellings of their letters, without spellings that two options share."""
-    texts = [strict(option) for _, option in pairs if isinstance(option, str)]
-    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
+    texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
 
 def _visible_texts(texts: Any) -> Any:
@@ -302,7 +302,7 @@ WITHOUT_EVIDENCE = {
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """The form of an answer, for a prompt; labels have a line each.
+    """The form of an answer, for a prompt; each label is on its own line.
 
     Args:
         task: the task.
@@ -333,9 +333,11 @@ RULES = {
 }
 
 
-ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
 """The sentence by which prompts with evidence allow an abstention on a question in words."""
-ABSTAIN_BY_KNOWLEDGE = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_KNOWLEDGE = (
+    f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
+)
 """The same if the reader's knowledge counts as well."""
 
 

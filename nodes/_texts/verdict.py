@@ -15,7 +15,7 @@ from moot.retrievers._origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Most reasons and citations that are put into words."""
+"""Maximum number of reasons and citations that are put into words."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
@@ -26,7 +26,7 @@ CAVEATS: Mapping[str, str] = {
 }
 """Kinds of warnings that are shown with a verdict, in this order, each with its words in the verdict's line."""
 MOST_CAVEATS = 3
-"""Most warnings of one kind that are shown with a verdict; further ones are only in the list of all warnings."""
+"""Maximum number of warnings of one kind that are shown with a verdict; the list of all warnings has the others."""
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
@@ -36,7 +36,8 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     agree with the verdict.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
-    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
+    # Of a panel, only the judges with this verdict count.
+    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
     answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
     if judged or answer is None:
         return judged
@@ -104,7 +105,7 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     website, a document, or near-duplicates of each other.
 
     Args:
-        document: a result document, or the state that becomes one. Without an answer there are no warnings, unless
+        document: a result document, or the state from which it is made. Without an answer there are no warnings, unless
             the verdict is an abstention.
     """
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
@@ -134,7 +135,7 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
     """The origins of the verdict's verified citations, each once.
 
     Args:
-        document: a result document, or the state that becomes one.
+        document: a result document, or the state from which it is made.
     """
     cited = {c["evidence_id"] for c in verdict_citations(document) if c["verified"]}
     return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))

@@ -37,7 +37,7 @@ def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
         return None
     counts = Counter(given)  # in the judges' order
     most = max(counts.values())
-    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's first, if among them
+    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's comes first
     return PanelVerdict(leading[0], most, len(given), len(leading) > 1)
 
 

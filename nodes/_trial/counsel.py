@@ -26,16 +26,16 @@ Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
 OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
 
-MOST_RECENT = 4
+RECENT_STATEMENTS = 4
 """The number of last arguments and testimonies that speakers are shown (S2, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of first words that replace the title of an exhibit without a title."""
 LONGEST_FIELD = 120
-"""Most characters of an expert's field in its prompt."""
+"""Maximum number of characters of an expert's field in its prompt."""
 LONGEST_TITLE = 60
 LONGEST_PASSAGE = 400
-"""Most characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
+"""Maximum number of characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -61,12 +61,12 @@ def given_exhibits(state: TrialState, settings: Any) -> list[Evidence]:
     return state["evidence"]
 
 
-def turn_of(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
+def turn_starter(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
     """A function that starts a speaker's turn in the current round of a phase, by default the state's phase."""
     return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
 
 
-def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
+def next_turn_starter(agent: str, step: str) -> Callable[[TrialState], Turn]:
     """A function that starts a turn after the turn passed to a step: in the same round, for the same side."""
 
     def begin(state: TrialState) -> Turn:
@@ -130,12 +130,14 @@ def to_sides(
         turn = new_turn(this_round(state), counsel, step, phase=state["phase"], side=side)
         further = {key: value(side) for key, value in more.items()}
         speaker = {"name": counsel, **further.pop("speaker", {})}
-        sends.append(to_one(to, state, speaker, turn, **further))
+        sends.append(send_to_speaker(to, state, speaker, turn, **further))
     return sends
 
 
-def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
-    """Sends one speaker to a node with a turn, the phase and the premises of the claim."""
+def send_to_speaker(
+    to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any
+) -> Send:
+    """Sends a speaker to a node, with its turn, the phase and the premises of the claim."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -216,7 +218,7 @@ def show_record(
 
     Args:
         exhibits: the exhibits on record.
-        history: arguments and testimonies with quotes from them.
+        history: the arguments and testimonies, which quote the exhibits.
         whole: whether to show all texts; otherwise only cited exhibits, by their titles and verified quotes, and the
             number of other exhibits.
         titles: whether to list the titles of the other exhibits, too.
@@ -264,13 +266,13 @@ def _title_line(piece: Evidence) -> str:
 
 
 def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits shown to a speaker that assesses statements, from the state and the settings."""
+    """The exhibits shown to a speaker who assesses statements."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
 def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
     """The last arguments and testimonies, oldest first; ``nothing`` without any."""
-    return show_statements(history[-MOST_RECENT:], "What was said last, in its order:", nothing)
+    return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
@@ -279,7 +281,7 @@ def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> s
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony; its tag, which only moot writes, lists its citations and their faults."""
+    """An argument or a testimony in a tag, which lists its citations and their faults; only moot can write this tag."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
@@ -302,6 +304,6 @@ def one_line(text: str, most: int) -> str:
 
 
 def show_round(round: int, max_rounds: int | None) -> str:
-    """The sentence with the round's number and the most rounds; empty for round 0."""
+    """The sentence with the round's number and the maximum number of rounds; empty for round 0."""
     most = f" of at most {max_rounds}" if max_rounds else ""
     return f"This is round {round}{most}." if round else ""

@@ -71,8 +71,8 @@ class TrialSettings(SourcesSettings):
         dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_with_default_temperatures)
     ] = Field(
         default=TEMPERATURES,
-        description="Sampling temperatures of roles (judges: of all judges); a model's own comes first; null leaves "
-        "it to the endpoint. If only `temperature` is set, it applies to all roles.",
+        description="Sampling temperatures of roles (judges: of all judges); a model's own temperature overrides them; "
+        "null leaves it to the endpoint. If only `temperature` is set, it applies to all roles.",
     )
     sources: tuple[Source, ...] = Field(
         default=("chroma",),
@@ -80,7 +80,9 @@ class TrialSettings(SourcesSettings):
         description=f"Sources of evidence: {SOURCES}; an empty list for a trial without a search, only with the texts "
         "given with the claim.",
     )
-    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(
+        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
     seed_k: int = Field(
         default=5, ge=1, le=50, description="Documents from each source in the search for the claim itself."
     )
@@ -88,7 +90,7 @@ class TrialSettings(SourcesSettings):
         default=10,
         ge=1,
         le=50,
-        description="Most premises with a search for evidence; others are only shown.",
+        description="Maximum number of premises with a search for evidence; others are only shown.",
     )
     admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
     disputed_above: float = Field(
@@ -98,9 +100,9 @@ class TrialSettings(SourcesSettings):
         description="Evidence of a higher weight that is not admitted is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
-    max_rounds: int = Field(default=10, ge=1, le=20, description="Most rounds of the primary debate.")
+    max_rounds: int = Field(default=10, ge=1, le=20, description="Maximum number of rounds of the primary debate.")
     min_rounds: int = Field(default=2, ge=1, le=20, description="No debate stops early before the end of this round.")
-    switched_rounds: int = Field(default=2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
+    switched_rounds: int = Field(default=2, ge=1, le=20, description="Maximum number of rounds with switched sides.")
     role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
         default=True,
@@ -109,7 +111,7 @@ class TrialSettings(SourcesSettings):
     )
     self_reflection: bool = Field(default=True, description="Off: no side reflects on its case.")
     novelty_threshold: float = Field(
-        default=0.20, ge=0, le=2, description="Least novelty of evidence that joins the record."
+        default=0.20, ge=0, le=2, description="Minimum novelty of evidence that joins the record."
     )
     redundant_similarity: float = Field(
         default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
@@ -121,27 +123,30 @@ class TrialSettings(SourcesSettings):
         default=0.20,
         ge=-1,
         le=1,
-        description="Least similarity (cosine) of evidence that joins the record to the side's request.",
+        description="Minimum similarity (cosine) of evidence that joins the record to the side's request.",
     )
-    max_retrievals: int = Field(default=10, ge=1, le=20, description="Most retrievals of a side in a debate.")
+    max_retrievals: int = Field(
+        default=10, ge=1, le=20, description="Maximum number of retrievals per side in a debate."
+    )
     relevance_gain: float | None = Field(
         default=None,
         ge=-2,
         le=2,
-        description="Least gain in relevance of a side's retrieval over its last one, e.g. 0.05; less ends the side's "
-        "search. Null: gains do not count.",
+        description="Minimum gain in relevance of a side's retrieval over its last one, e.g. 0.05; a smaller gain ends "
+        "the side's search. Null: gains do not count.",
     )
     plateau: float = Field(
         default=0.05,
         ge=0,
         le=2,
-        description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
+        description="The debate stops if the sum of both sides' reflection scores changes by less than this in two "
+        "rounds in a row.",
     )
     exhaustion: float = Field(
         default=0.10,
         ge=0,
         le=2,
-        description="Less novelty of the retrieved evidence in two rounds in a row stops the debate.",
+        description="The debate stops if the mean novelty of retrieved evidence is below this in two rounds in a row.",
     )
     exhibits: Literal["cited", "whole"] = Field(
         default="cited",
@@ -152,7 +157,7 @@ class TrialSettings(SourcesSettings):
         default=48_000,
         ge=500,
         le=2_000_000,
-        description="Most tokens (about) of the record that a judge reads; exhibits that "
+        description="Maximum number of tokens (about) of the record that a judge reads; exhibits that "
         "were not cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
@@ -206,7 +211,7 @@ class TrialSettings(SourcesSettings):
         return self.progressive_retrieval and bool(self.sources)
 
     def rounds_of(self, phase: str) -> int:
-        """The most rounds of a debate in this phase."""
+        """The maximum number of rounds of a debate in this phase."""
         if not self.progressive_retrieval:
             return ROUNDS_WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
@@ -310,7 +315,7 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops; then its entry is added to ``debates``.
+    """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
 
     Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, the trial fails,
     because there is nothing to judge.
@@ -325,8 +330,8 @@ def close_round_node() -> Node:
                 rounds=rounds,
                 totals=course["reflection_total"],
                 novelties=course["novelty"],
-                resolved=_any_turn_says(turns, rounds, "critique", "debate_resolved"),
-                closed=_any_turn_says(turns, rounds, "close", "close"),
+                resolved=_any_turn_has(turns, rounds, "critique", "debate_resolved"),
+                closed=_any_turn_has(turns, rounds, "close", "close"),
                 min_rounds=settings.min_rounds,
                 max_rounds=settings.rounds_of(state["phase"]),
                 plateau=settings.plateau,
@@ -346,7 +351,7 @@ def close_round_node() -> Node:
     return Node(step)
 
 
-def _any_turn_says(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
+def _any_turn_has(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
     return any(turn.get(field) is True for turn in turns_in_round(turns, round, step))
 
 
@@ -366,7 +371,7 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
 
 
 def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
-    """By round: the reflection score of each side, their total, and the novelty of retrieved evidence.
+    """For each round: each side's reflection score, their total, and the novelty of retrieved evidence.
 
     ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
     """
@@ -383,7 +388,7 @@ def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | N
 
 
 def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """The mean novelty over all candidates, from turns that each have a mean and a number of candidates."""
+    """The mean novelty of all candidates: the turns' means, weighted by their numbers of candidates."""
     weighed = [
         value
         for turn in turns_in_round(turns, round, "discover")

@@ -23,7 +23,7 @@ from moot.nodes._trial.counsel import (
     side_of,
     statements,
     trial_subject,
-    turn_of,
+    turn_starter,
     turns_in_round,
     visible_exhibits,
 )
@@ -48,7 +48,7 @@ CLOSE = Step("proclaim/close", ClosingReply, "court")
     own="the side's own last arguments.",
     others="the other side's last arguments.",
     exhibits="the evidence on record.",
-    history="arguments and testimonies with quotes from it; by default those of the two sides.",
+    history="arguments and testimonies that quote the exhibits; by default those of the two sides.",
 )
 async def reflect(
     claim: str,
@@ -167,7 +167,7 @@ def critique_node() -> Node:
         record = on_record(state["evidence"], state["turns"])
         return visible_exhibits(record, statements(state["turns"]), whole=settings.exhibits == "whole")
 
-    return CRITIQUE.node(ask, turn_of(CRITIQUE.role, "critique"), shown=shown)
+    return CRITIQUE.node(ask, turn_starter(CRITIQUE.role, "critique"), shown=shown)
 
 
 def court_node() -> Node:
@@ -176,7 +176,7 @@ def court_node() -> Node:
         lambda state, speaker, settings: whether_to_close(
             *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)
         ),
-        turn_of(CLOSE.role, "close"),
+        turn_starter(CLOSE.role, "close"),
     )
 
 

@@ -177,7 +177,7 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Adds to the record the evidence of a round's searches that is new and fits the request of the side that searched.
+    """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
     Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence that was not admitted before the
     debate does not join, and counts as known. Evidence above an origin's share does not join either. If a side's
@@ -205,7 +205,7 @@ def admit_node() -> Node:
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
         unfit = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
-        ruled_out |= {place for place in unfit if found[place].get("status") == "discarded"}  # by an earlier search
+        ruled_out |= {place for place in unfit if found[place].get("status") == "discarded"}  # after an earlier search
         out, least = ruled_out | unfit, settings.novelty_threshold
         new = novelties(vectors[: len(found)], vectors[len(found) :], least, ruled_out, unfit)
         joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]

@@ -16,6 +16,7 @@ from moot.nodes._trial.counsel import (
     common_values,
     exhibits_for_statements,
     given_exhibits,
+    next_turn_starter,
     one_line,
     own_turn,
     round_values,
@@ -24,7 +25,6 @@ from moot.nodes._trial.counsel import (
     show_round,
     side_of,
     trial_subject,
-    turn_after,
     visible_exhibits,
 )
 from moot.nodes._trial.replies import (
@@ -207,13 +207,13 @@ def rule_on_expert_node() -> Node:
             reason=reason_of(state),
             **round_values(state, settings),
         ),
-        turn_after(RULE.role, "rule_on_expert"),
+        next_turn_starter(RULE.role, "rule_on_expert"),
     )
 
 
 def testify_node() -> Node:
     """Adds the expert's turn. Reads: claim, task, evidence, heard, turns."""
-    begin = turn_after(TESTIFY.role, "testify")
+    begin = next_turn_starter(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(
             state["claim"],

@@ -24,10 +24,10 @@ from moot.nodes._trial.counsel import (
     common_values,
     given_exhibits,
     premises_of,
+    send_to_speaker,
     side_of,
-    to_one,
     trial_subject,
-    turn_of,
+    turn_starter,
     turns_in_round,
 )
 from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
@@ -106,7 +106,7 @@ def premises_node() -> Node:
     """Adds the miner's turn with the premises. Reads: claim, task."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
-        turn_of(PREMISES.role, "premises", "negotiation"),
+        turn_starter(PREMISES.role, "premises", "negotiation"),
     )
 
 
@@ -114,7 +114,7 @@ def stance_queries_node() -> Node:
     """Adds the negotiator's turn: two queries. Reads: claim, task."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
-        turn_of(QUERIES.role, "stance_queries", "negotiation"),
+        turn_starter(QUERIES.role, "stance_queries", "negotiation"),
     )
 
 
@@ -188,7 +188,7 @@ def rule_node() -> Node:
         known = {piece["id"]: piece for piece in state["evidence"]}
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
         if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
-            raise nothing_weighed(weighed)
+            raise nothing_weighed_error(weighed)
         ruled: list[Evidence] = []
         for turn in weighed:
             (exhibit,) = turn["evidence_ids"]
@@ -204,7 +204,7 @@ def rule_node() -> Node:
     return Node(step)
 
 
-def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
+def nothing_weighed_error(turns: Sequence[Turn]) -> WorldError:
     """The error if no evidence could be weighed."""
     if all(turn.get("outcome") == "failed" for turn in turns):
         detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."
@@ -223,7 +223,7 @@ def _weights(turn: Turn) -> Any:
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
     """Starts the search for the claim itself."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
-    return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
+    return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
@@ -231,12 +231,14 @@ def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
-        sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
+        sends.append(
+            send_to_speaker(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"})
+        )
     (queries,) = turns_in_round(state["turns"], 0, "stance_queries")
     for side, query in zip(SIDES, (queries["supporting_query"], queries["challenging_query"]), strict=True):
         if query is not None:
             turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
-            sends.append(to_one(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
+            sends.append(send_to_speaker(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
     return sends
 
 
@@ -254,7 +256,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
         evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
         if evidence:
-            sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
+            sends.append(send_to_speaker(to, state, {"name": side}, turn, evidence=evidence))
     return sends
 
 
@@ -262,7 +264,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
     """Sends the arbiter to weigh every piece of evidence, with the challenges to it."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
-        to_one(
+        send_to_speaker(
             to,
             state,
             {"name": "arbiter"},

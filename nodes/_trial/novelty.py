@@ -60,7 +60,7 @@ def novelties(
     Args:
         candidates: the candidates' vectors.
         pool: the vectors of the pool so far.
-        least: the least novelty of a candidate that joins.
+        least: the minimum novelty of a candidate that joins.
         ruled_out: indices of candidates that were ruled out before: they are known, so their novelty is 0.
         unfit: indices of candidates that do not join, even if they are new.
     """

@@ -36,7 +36,7 @@ from moot.nodes._trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes._trial.counsel import SIDES, common_values, premises_of, to_one, turn_of
+from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_starter
 from moot.nodes._trial.record import exhibits, record_of, show_debate, statement_tokens
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
 from moot.nodes._trial.step import Step, with_parameters
@@ -155,7 +155,7 @@ async def analyse_consistency(
 @with_parameters(
     turns="of the whole trial.",
     evidence="all evidence, with its rulings.",
-    most_tokens="most tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
+    most_tokens="maximum tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
     persona="the judge's persona.",
 )
 async def judge_record(
@@ -181,7 +181,7 @@ def analyse_node() -> Node:
     """Adds the analyser's turn. Reads: claim, task, turns."""
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
-        turn_of(ANALYSE.role, "analyse", "panel"),
+        turn_starter(ANALYSE.role, "analyse", "panel"),
     )
 
 
@@ -202,7 +202,7 @@ def compile_record_node() -> Node:
                 "record_too_long",
                 f"Statements and scores alone have {tokens} tokens, and are shown whole; `panel_tokens` is {most}.",
             )
-        if same := sharing_a_model(run.settings):
+        if same := speakers_sharing_a_model(run.settings):
             run.ledger.warn(
                 "shared_model",
                 f"{', '.join(same)}: each has the model of a counsel or of another judge, and should have its own.",
@@ -235,7 +235,7 @@ def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
     return [piece for piece in exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
-def sharing_a_model(settings: Any) -> list[str]:
+def speakers_sharing_a_model(settings: Any) -> list[str]:
     """The critic if it shares a model with a counsel, and the judges that share one with a counsel or another judge."""
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
@@ -253,7 +253,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
         settings: settings with ``judges``.
     """
     return [
-        to_one(
+        send_to_speaker(
             to,
             state,
             speaker_declaration(judge),
@@ -276,7 +276,7 @@ def decide_node() -> Node:
         judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
         decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
         if decided is None:
-            raise no_verdict(judged)
+            raise no_verdict_error(judged)
         labels = verdict_labels(state["task"], run.settings.verdict_labels)
         answers = {v: answer_for(v, labels, run.settings.inconclusive) for v in VERDICTS}
         answer = answers[decided.verdict]
@@ -299,7 +299,7 @@ def decide_node() -> Node:
     return Node(step, decides=lambda settings: {judge.name: PANEL for judge in settings.judges})
 
 
-def no_verdict(judged: Sequence[Turn]) -> WorldError:
+def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
     """The error if no judge gave a verdict."""
     if all(turn.get("outcome") == "failed" for turn in judged):
         detail = "No judge could be reached. See the warnings for the reasons, or name other models in `judges`."

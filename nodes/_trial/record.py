@@ -65,7 +65,7 @@ def record_of(
         task: the task.
         turns: the turns of the whole trial.
         evidence: all evidence, with its rulings.
-        most_tokens: most tokens (about) of exhibits, transcripts and scores.
+        most_tokens: maximum number of tokens (about) of exhibits, transcripts and scores.
     """
     values = common_values(claim, task, premises_of(turns))
     parts = {

@@ -10,7 +10,7 @@ from moot.nodes._trial.confidence import VERDICTS, Verdict
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 
-def _without_blanks(texts: list[str]) -> list[str]:
+def _unique_texts(texts: list[str]) -> list[str]:
     found: dict[str, str] = {}
     for text in texts:
         if text.strip():
@@ -18,7 +18,7 @@ def _without_blanks(texts: list[str]) -> list[str]:
     return list(found.values())
 
 
-Texts = Annotated[list[str], AfterValidator(_without_blanks), Field(json_schema_extra={"minItems": 0})]
+Texts = Annotated[list[str], AfterValidator(_unique_texts), Field(json_schema_extra={"minItems": 0})]
 """A list of texts, each once; may be empty."""
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
@@ -27,7 +27,7 @@ Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 class PremisesReply(Reply):
     """The premises of a claim."""
 
-    premises: Annotated[list[str], AfterValidator(_without_blanks), Field(min_length=1)]
+    premises: Annotated[list[str], AfterValidator(_unique_texts), Field(min_length=1)]
 
 
 class StanceQueriesReply(Reply):

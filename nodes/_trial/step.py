@@ -23,9 +23,9 @@ from moot.retrievers import Evidence
 R = TypeVar("R", bound=Reply)
 F = TypeVar("F", bound=Callable[..., Any])
 Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
-"""Makes a step's call, from the state and the settings."""
+"""Takes the state, the speaker and the settings; makes a step's call."""
 Shown = Callable[[TrialState, Any], Sequence[Evidence]]
-"""Returns the exhibits that a speaker is shown, from the state and the settings."""
+"""Takes the state and the settings; returns the exhibits that a speaker is shown."""
 
 PARAMETERS = {
     "claim": "the claim of the trial.",
@@ -62,7 +62,7 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class Step(Generic[R]):
-    """One call. Each field of its reply becomes a field of a turn.
+    """A step with one call. Each field of the reply becomes a field of a turn.
 
     Args:
         prompt: the prompt's name.

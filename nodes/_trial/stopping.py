@@ -8,7 +8,7 @@ from itertools import pairwise
 from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
-FEWEST_ROUNDS = 2
+CONSECUTIVE_ROUNDS = 2
 """Number of consecutive rounds that make a plateau or exhaust novelty."""
 
 
@@ -29,7 +29,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The difference of each total from the previous one; None if either is unknown."""
+    """The absolute difference of each total from the previous one; None if either is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
@@ -44,14 +44,14 @@ def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
     """Whether the mean novelty of the last two rounds' candidates is below ``least`` in both (S2, section 2.5, iii).
 
-    A round without candidates (None) breaks the run.
+    If one of the two rounds had no candidates (None), the search is not exhausted.
     """
     return _all_below(novelties, least)
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
-    last = values[-FEWEST_ROUNDS:]
-    return len(last) == FEWEST_ROUNDS and all(value is not None and is_above(least, value) for value in last)
+    last = values[-CONSECUTIVE_ROUNDS:]
+    return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
 
 def stop_reason(
@@ -75,7 +75,7 @@ def stop_reason(
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes the debate.
         min_rounds: no reason counts before the end of this round.
-        max_rounds: most rounds.
+        max_rounds: maximum number of rounds.
         plateau: as for `is_plateau`.
         exhaustion: as for `is_exhausted`.
     """

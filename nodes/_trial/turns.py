@@ -7,12 +7,12 @@ from typing import Any
 from moot.nodes._runtime.turns import (
     START_FIELDS,
     CitationFields,
-    Kind,
     NumberField,
     Outcome,
     Premises,
     Reason,
     SearchOutcome,
+    TurnKind,
 )
 from typing_extensions import TypedDict
 
@@ -56,7 +56,7 @@ class FirstQuery(TypedDict, total=False):
 
 
 class SearchResult(TypedDict, total=False):
-    """The results that joined the record, and why the side's search ended there; null if it continues."""
+    """The results that joined the record, and the reason if the side's search ended with them; else null."""
 
     joined: list[str]
     ended: str | None
@@ -165,44 +165,44 @@ POOL_SEARCH = (*START_FIELDS, SearchOutcome, Pool)
 DISCOVERY_FIELDS = (Gap, Outcome, FirstQuery, SearchOutcome)
 
 KINDS = (
-    Kind("Premises", "premises", "The premises of the claim.", (*WITH_OUTCOME, Premises)),
-    Kind("StanceQueries", "stance_queries", "A query for each side.", (*WITH_OUTCOME, Stances)),
-    Kind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOL_SEARCH),
-    Kind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOL_SEARCH, NumberField)),
-    Kind("SideRetrieval", "retrieve", "A search with a side's query.", POOL_SEARCH),
-    Kind("Challenge", "challenge", "A side's challenges to evidence.", (*WITH_OUTCOME, Challenges)),
-    Kind(
+    TurnKind("Premises", "premises", "The premises of the claim.", (*WITH_OUTCOME, Premises)),
+    TurnKind("StanceQueries", "stance_queries", "A query for each side.", (*WITH_OUTCOME, Stances)),
+    TurnKind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOL_SEARCH),
+    TurnKind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOL_SEARCH, NumberField)),
+    TurnKind("SideRetrieval", "retrieve", "A search with a side's query.", POOL_SEARCH),
+    TurnKind("Challenge", "challenge", "A side's challenges to evidence.", (*WITH_OUTCOME, Challenges)),
+    TurnKind(
         "Weighing",
         "weigh",
         "The weight of a piece of evidence.",
         (*WITH_OUTCOME, NumberField, Reason, AdmissibilityFields),
     ),
-    Kind("Discovery", "discover", "A side's search in a round.", (*START_FIELDS, *DISCOVERY_FIELDS, SearchResult)),
-    Kind("DiscoveryBegun", "discover", "A pending search of a side.", START_FIELDS, DISCOVERY_FIELDS),
-    Kind("Argument", "argue", "A counsel's argument.", (*WITH_OUTCOME, ArgumentField, CitationFields)),
-    Kind(
+    TurnKind("Discovery", "discover", "A side's search in a round.", (*START_FIELDS, *DISCOVERY_FIELDS, SearchResult)),
+    TurnKind("DiscoveryBegun", "discover", "A pending search of a side.", START_FIELDS, DISCOVERY_FIELDS),
+    TurnKind("Argument", "argue", "A counsel's argument.", (*WITH_OUTCOME, ArgumentField, CitationFields)),
+    TurnKind(
         "ExpertRequest",
         "request_expert",
         "Whether a side wants an expert.",
         (*WITH_OUTCOME, Reason, ExpertNeeded, Expertise),
     ),
-    Kind("ExpertRequestBegun", "request_expert", "A pending request.", START_FIELDS),
-    Kind(
+    TurnKind("ExpertRequestBegun", "request_expert", "A pending request.", START_FIELDS),
+    TurnKind(
         "ExpertRuling",
         "rule_on_expert",
         "Whether an expert is heard.",
         (*WITH_OUTCOME, NumberField, Reason, ExpertGranted),
     ),
-    Kind(
+    TurnKind(
         "Testimony",
         "testify",
         "An expert's testimony.",
         (*WITH_OUTCOME, NumberField, Expertise, TestimonyField, CitationFields),
     ),
-    Kind("Reflection", "reflect", "A counsel's assessment of its side's case.", (*WITH_OUTCOME, ReflectionFields)),
-    Kind("Critique", "critique", "A critic's view of a round.", (*WITH_OUTCOME, CritiqueFields)),
-    Kind("Closing", "close", "Whether the court closes the debate.", (*WITH_OUTCOME, Reason, ClosingField)),
-    Kind("Consistency", "analyse", "How consistently the counsel argued.", (*WITH_OUTCOME, ConsistencyFields)),
-    Kind("PanelVote", "judge", "A judge of the panel.", (*WITH_OUTCOME, Reason, JudgementFields)),
+    TurnKind("Reflection", "reflect", "A counsel's assessment of its side's case.", (*WITH_OUTCOME, ReflectionFields)),
+    TurnKind("Critique", "critique", "A critic's view of a round.", (*WITH_OUTCOME, CritiqueFields)),
+    TurnKind("Closing", "close", "Whether the court closes the debate.", (*WITH_OUTCOME, Reason, ClosingField)),
+    TurnKind("Consistency", "analyse", "How consistently the counsel argued.", (*WITH_OUTCOME, ConsistencyFields)),
+    TurnKind("PanelVote", "judge", "A judge of the panel.", (*WITH_OUTCOME, Reason, JudgementFields)),
 )
 """The steps of a trial."""

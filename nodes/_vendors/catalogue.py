@@ -48,7 +48,7 @@ class Vendor:
         return self.chat.partition(":")[0].partition(".")[0]
 
 
-def _google(title: str, module: str, name: str, *keys: str) -> Vendor:
+def _google_vendor(title: str, module: str, name: str, *keys: str) -> Vendor:
     package = module.replace("_", "-")
     return Vendor(title, package, f"{module}:{name}", "gemini-2.5-flash", keys, structure="google", json_mode=True)
 
@@ -85,10 +85,10 @@ VENDORS = {
     "deepseek": Vendor(
         "DeepSeek", "langchain-deepseek", "langchain_deepseek:ChatDeepSeek", "deepseek-chat", ("DEEPSEEK_API_KEY",)
     ),
-    "google_genai": _google(
+    "google_genai": _google_vendor(
         "Google Gemini", "langchain_google_genai", "ChatGoogleGenerativeAI", "GOOGLE_API_KEY", "GEMINI_API_KEY"
     ),
-    "google_vertexai": _google("Google Vertex AI", "langchain_google_vertexai", "ChatVertexAI"),
+    "google_vertexai": _google_vendor("Google Vertex AI", "langchain_google_vertexai", "ChatVertexAI"),
     "groq": Vendor(
         "Groq",
         "langchain-groq",

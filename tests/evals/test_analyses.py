@@ -147,13 +147,13 @@ def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> Non
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
 
-    alone = {"1": debate(S, confidence_from="there is one answer, and no other to hold it against")}
+    alone = {"1": debate(S, confidence_from="there is only one answer, and none to compare it with")}
     documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
     made = study(tmp_path, a=(documents, {}), b=(alone, {}))
     rows = rows_of(calibration_table(made))
     assert [(row["system"], row["of"], row["items"]) for row in rows] == [
         ("a", "last votes", 2),
         (Nested("a"), "answers of all rounds", 2),
-        ("b", "none: there is one answer, and no other to hold it against", 0),
+        ("b", "none: there is only one answer, and none to compare it with", 0),
     ]
     assert [row["brier"] for row in rows[:2]] == pytest.approx([(0 + 0.25) / 2, (0.25 + 0.36) / 2])

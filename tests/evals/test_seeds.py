@@ -43,9 +43,12 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
     asked = [SystemMessage("Answer."), HumanMessage("A claim.")]
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
     sent = [["system", "Answer."], ["human", "A claim."]]
-    assert seeds.of(asked) == seeds.of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
-    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.question, asked, earlier=1).of(asked)]
-    assert len({seeds.first, *further}) == 3
+    assert seeds.seed_of(asked) == seeds.seed_of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
+    further = [
+        seeds.seed_of([*asked, HumanMessage("Again.")]),
+        CallSeeds(1, seeds.question, asked, earlier=1).seed_of(asked),
+    ]
+    assert len({seeds.first_seed, *further}) == 3
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.entries import Vote
-from moot.nodes._steps.isolate import by_origin, weighted_votes
+from moot.nodes._steps.isolate import group_by_origin, weighted_votes
 from moot.nodes._steps.vote import majority
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.task import make_task, unsettled_label
 from moot.retrievers import Evidence
@@ -73,7 +73,7 @@ def votes(*answers: str | None) -> list[Vote]:
         (("S",), (4,), "S"),  # no origin contradicts it
         (("S", NEI, None), (2, 1, 1), "S"),  # an abstention does not contradict it either
         ((NEI, NEI), (1, 2), NEI),
-        ((UNTOLD, UNTOLD, None), (1, 2, 3), UNTOLD),
+        ((ABSTENTION, ABSTENTION, None), (1, 2, 3), ABSTENTION),
     ],
 )
 def test_the_heaviest_consistent_set_wins_unless_it_is_a_single_contradicted_origin(
@@ -93,7 +93,7 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     reprint: Evidence = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
     for piece, rank in zip(pieces, (3, 2, 1), strict=True):
         piece["retrievals"][0]["rank"] = rank
-    assert by_origin([*pieces, reprint]) == [
+    assert group_by_origin([*pieces, reprint]) == [
         {"origin": "a.org", "rank": 1, "evidence_ids": [pieces[0]["id"], pieces[2]["id"]]},
         {"origin": "b.org", "rank": 2, "evidence_ids": [pieces[1]["id"], "reprint"]},
     ]
@@ -145,12 +145,12 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
 
 async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_verdict(start_stub: StartStub) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
-    stub = start_stub([says("", UNTOLD)])
+    stub = start_stub([says("", ABSTENTION)])
     document = await run_isolate(given, {"options": ["one", "two"]})
-    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
-    assert all(f"in these very words: {UNTOLD}" in prompt for prompt in stub.prompts())
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, ABSTENTION, True)
+    assert all(f"in these very words: {ABSTENTION}" in prompt for prompt in stub.prompts())
     schema = stub.requests()[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"]["answer"]["enum"] == ["A", "B", UNTOLD]
+    assert schema["properties"]["answer"]["enum"] == ["A", "B", ABSTENTION]
     start_stub([says("", NEI)])
     document = await run_isolate(given)
     assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)

@@ -11,7 +11,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.fake import draw
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.state import VerdictOutput
-from moot.nodes._runtime.turns import KINDS, Kind
+from moot.nodes._runtime.turns import KINDS, TurnKind
 from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
@@ -35,7 +35,7 @@ def is_valid(turn: Any) -> bool:
     return read
 
 
-def examples(kind: Kind) -> list[dict[str, Any]]:
+def examples(kind: TurnKind) -> list[dict[str, Any]]:
     """Turns of a kind: with all fields, and with the required fields only."""
     schema = {**OUTPUT["$defs"][kind.name]}
     step = {"step": {"enum": [schema["properties"]["step"]["const"]]}}
@@ -44,7 +44,7 @@ def examples(kind: Kind) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
-def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
+def test_a_turn_has_the_fields_of_its_step(kind: TurnKind) -> None:
     for turn in examples(kind):
         assert turn["step"] == kind.step
         assert is_valid(turn)

@@ -83,7 +83,7 @@ def test_answers_judged_equal_count_as_equal() -> None:
     assert answers_like(WORDS, log, "paris") == (2, 2)
     found = confidence_after("Lyon", ["Paris", "Paris"], task=WORDS)
     assert found["confidence"] is None
-    assert "texts alone" in found["confidence_from"]
+    assert "only compared as texts" in found["confidence_from"]
 
 
 def test_a_systems_own_confidence_is_given_beside_the_share_of_answers() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Task
 from moot.nodes._texts.answers import (
+    ABSTENTION,
     UNITS,
-    UNTOLD,
     normal_expression,
     normal_text,
     read_answer,
@@ -438,20 +438,20 @@ def test_a_number_with_its_unit_parses_as_itself(value: Fraction, unit: str, oth
 @each(
     ("text", "offered", "plainly"),
     [
-        ("(the evidence does not tell)", UNTOLD, UNTOLD),
-        ("**The evidence does not tell.**", UNTOLD, UNTOLD),
-        ("Answer: (the evidence does not tell)", UNTOLD, UNTOLD),
-        ("I don’t know.", UNTOLD, None),
-        ("Not enough information", UNTOLD, "Not enough information"),
-        ("The passages do not say", UNTOLD, "The passages do not say"),
-        ("Not stated.", UNTOLD, "Not stated."),
-        ("not stated in the evidence", UNTOLD, "not stated in the evidence"),
-        ("It is not specified", UNTOLD, "It is not specified"),
-        ("not given by the texts", UNTOLD, "not given by the texts"),
-        ("Not mentioned", UNTOLD, "Not mentioned"),
-        ("cannot be determined from the evidence", UNTOLD, "cannot be determined from the evidence"),
-        ("Cannot be determined", UNTOLD, None),
-        ("Not enough information in the evidence", UNTOLD, "Not enough information in the evidence"),
+        ("(the evidence does not tell)", ABSTENTION, ABSTENTION),
+        ("**The evidence does not tell.**", ABSTENTION, ABSTENTION),
+        ("Answer: (the evidence does not tell)", ABSTENTION, ABSTENTION),
+        ("I don’t know.", ABSTENTION, None),
+        ("Not enough information", ABSTENTION, "Not enough information"),
+        ("The passages do not say", ABSTENTION, "The passages do not say"),
+        ("Not stated.", ABSTENTION, "Not stated."),
+        ("not stated in the evidence", ABSTENTION, "not stated in the evidence"),
+        ("It is not specified", ABSTENTION, "It is not specified"),
+        ("not given by the texts", ABSTENTION, "not given by the texts"),
+        ("Not mentioned", ABSTENTION, "Not mentioned"),
+        ("cannot be determined from the evidence", ABSTENTION, "cannot be determined from the evidence"),
+        ("Cannot be determined", ABSTENTION, None),
+        ("Not enough information in the evidence", ABSTENTION, "Not enough information in the evidence"),
         ("Not given a name in the evidence", "Not given a name in the evidence", "Not given a name in the evidence"),
         ("null", None, None),
         ("The evidence does not tell lies", "The evidence does not tell lies", "The evidence does not tell lies"),
@@ -465,4 +465,4 @@ def test_abstentions_in_fixed_words_and_in_more_words_if_abstaining_was_offered(
     assert read_answer(task, text, may_abstain=True) == offered
     assert read_answer(task, text) == plainly
     assert read_answer(make_task("number"), text) is None
-    assert (read_answer(make_task("number"), text, may_abstain=True) == UNTOLD) == (offered == UNTOLD)
+    assert (read_answer(make_task("number"), text, may_abstain=True) == ABSTENTION) == (offered == ABSTENTION)

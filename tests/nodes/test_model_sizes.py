@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._cortex.trust import credibilities
 from moot.nodes._models.chat_models import EMBEDDED
-from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, folded, size_of
+from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, fold_name, size_of
 
 from tests.each import each
 
@@ -37,7 +37,7 @@ def test_every_line_of_the_table_is_valid(line: str) -> None:
 
 
 def test_no_two_lines_match_the_same_name() -> None:
-    names = [folded(name) for entry in ENTRIES for name in entry["names"]]
+    names = [fold_name(name) for entry in ENTRIES for name in entry["names"]]
     assert len(names) == len(set(names)) == len(BY_NAME)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._texts.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
+from moot.nodes._texts.quotes import _folded, check_citations, count_citations, find_quote, fold, missing_quote_fault
 from moot.nodes._texts.replies import Quote
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import make_evidence
@@ -302,7 +302,7 @@ def test_an_answer_without_a_verified_quote_gets_the_reason() -> None:
     strange = Quote(evidence_id="ev-0", quote="museum")
 
     def fault(*quotes: Quote) -> str:
-        return without_quote(check_citations(quotes, [one], {one["id"]}))
+        return missing_quote_fault(check_citations(quotes, [one], {one["id"]}))
 
     assert fault(bad, good) == ""
     assert f"'museum is old', which does not stand in {one['id']}" in fault(bad, strange)

@@ -11,7 +11,7 @@ from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._steps.compare import group_answers, votes_of
 from moot.nodes._steps.summarise import agreed_in, agreement_node
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.transcript.words import Words
 
 from tests.conftest import StartStub
@@ -29,8 +29,8 @@ LABELS, WORDS = make_task(), make_task("squad")
         (WORDS, ("the UK", "Great Britain"), False, False, False),
         (WORDS, ("the UK", "UK."), False, True, True),
         (WORDS, ("the UK", None), True, False, True),
-        (WORDS, ("the UK", "Great Britain", UNTOLD), True, False, True),
-        (WORDS, (UNTOLD, UNTOLD), True, True, False),
+        (WORDS, ("the UK", "Great Britain", ABSTENTION), True, False, True),
+        (WORDS, (ABSTENTION, ABSTENTION), True, True, False),
         (WORDS, ("the UK", "Great Britain"), None, False, False),
     ],
 )
