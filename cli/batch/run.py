@@ -20,7 +20,7 @@ from moot.cli.batch.table import Summary, show_table, write_table
 from moot.cli.batch.work import Folder, Work, existing_outcome
 from moot.cli.batch.worker import Orders
 from moot.cli.batch.workers import Processes
-from moot.cli.signals import Stop, end_now
+from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
@@ -162,6 +162,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
     runner = asyncio.Runner()
+    threads = Threads(runner)
     why = ""
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
         why = stop.run(runner, _worked_through(batch, limits, console))
@@ -173,8 +174,11 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             words = f"The workers continue with queued rows; `moot batch cancel {batch.store.batch}` stops them."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
+    code = 0 if is_whole(summary) else FAILED
+    if threads.busy:  # with a search that took longer than a limit of time
+        end_now(code)
     runner.close()
-    return 0 if is_whole(summary) else FAILED
+    return code
 
 
 def is_whole(summary: Summary) -> bool:

@@ -107,9 +107,12 @@ async def compared(state: DebateState, answers: Sequence[Turn], run: NodeContext
     if settings.compared_by == "embedder":
         return await _unless_late(similarities(answers, await run.encoder()), "text encoder")
     if settings.compared_by == "cross_encoder":
-        rated = rated_similarities(answers, await open_cross_encoder(settings.cross_encoder))
-        return await _unless_late(rated, "cross-encoder")
+        return await _unless_late(_rated(answers, settings.cross_encoder), "cross-encoder")
     return await said_similarities(state["claim"], state["task"], answers, run) if settings.compared_by else {}
+
+
+async def _rated(answers: Sequence[Turn], cross_encoder: str) -> dict[str, float]:
+    return await rated_similarities(answers, await open_cross_encoder(cross_encoder))
 
 
 async def _unless_late(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:

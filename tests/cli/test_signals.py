@@ -82,6 +82,14 @@ def test_while_a_thread_is_busy(number: signal.Signals, start_stub: StartStub, t
     check_stopped(process, out, number)
 
 
+@pytest.mark.parametrize("limit", ["timeout=1", "max_seconds=1"])
+def test_a_thread_that_is_still_busy_at_the_end(limit: str, start_stub: StartStub) -> None:
+    start_stub()
+    process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--set", limit, "--json")
+    said, errors = process.communicate(timeout=60)  # the thread is busy for ten minutes
+    assert (process.returncode, json.loads(said)["status"]) == (3, "failed"), errors
+
+
 @pytest.mark.parametrize("number", BOTH)
 def test_while_it_waits_for_a_person(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
