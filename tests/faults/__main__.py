@@ -17,7 +17,7 @@ from tests.faults.record import Fault, Result
 
 PAGE = ROOT / "docs/howto/faults.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
-HEAD = "| class | what was done | times | what has to come of it | lost | as expected |"
+HEAD = "| class | fault | times | expected result | lost | as expected |"
 PARTS = (endpoint, slow, machine, ceilings, servers, evaluations, tested)
 FAULTS = tuple(fault for part in PARTS for fault in part.FAULTS)
 
