@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +33,8 @@ from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
 
 LOCK = ".batch.lock"
+AT_ONCE = 500
+"""Debates whose cost so far is read from the ledger at once."""
 FAILED = 3
 """The exit code if a row has no verdict."""
 
@@ -96,13 +99,22 @@ class Batch:
         self.spent = NOTHING
         """The cost of all rows so far, in all runs of the batch."""
 
-    def enter(self, taken: Mapping[str, tuple[float, float, float]]) -> None:
+    def enter(self, taken: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            taken: by key, the cost so far of unfinished debates.
+            taken: by key, the cost so far of those debates that have begun, with calls whose replies were lost.
         """
         self.store.begin()
+        jobs = self._jobs()
+        while some := list(islice(jobs, AT_ONCE)):
+            known = taken([job.key for job in some])
+            for job in some:
+                self._expect(job, known.get(job.key))
+        self.store.commit()
+
+    def _jobs(self) -> Iterator[Job]:
+        """The debates of all rows, which are recorded; rows that cannot be used are recorded as such."""
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
@@ -110,14 +122,10 @@ class Batch:
                 continue
             name = self.store.enter(row.number, row.id, row.claim, row.label, row.group)
             try:
-                jobs = jobs_of(row, name, self.for_all, self.store.batch)
+                yield from jobs_of(row, name, self.for_all, self.store.batch)
             except UserError as error:
                 self.bad += 1
                 self.store.enter_bad(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
-                continue
-            for job in jobs:
-                self._expect(job, taken.get(job.key))
-        self.store.commit()
 
     def _expect(self, job: Job, taken: tuple[float, float, float] | None) -> None:
         self.total += 1
@@ -151,7 +159,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """
     console = Console(stderr=True)
     counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.enter(asyncio.run(open_ledger().taken()) if counted else {})
+    batch.enter((lambda keys: asyncio.run(open_ledger().taken(keys))) if counted else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if batch.done:

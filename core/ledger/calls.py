@@ -242,9 +242,9 @@ class CallLedger:
         """Id, status and start time of all debates, newest first; only of one person's debates if a person is named."""
         return await self._do(lambda file: file.outline(person))
 
-    async def taken(self) -> dict[str, tuple[float, float, float]]:
-        """What debates that are not done have taken; see `LedgerFile.taken`."""
-        return await self._do(lambda file: file.taken())
+    async def taken(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """What debates have taken; see `LedgerFile.taken`."""
+        return await self._do(lambda file: file.taken(ids))
 
     async def debate(self, id: str) -> Debate | None:
         """A debate; None if the id is unknown."""
