@@ -209,7 +209,7 @@ FAULTS = [
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same with debates that are watched as the page does, and gone on with as by its button",
+        "the same with debates that are watched over the page's routes and resumed over its button's route",
         "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
         killed(watched),
     ),
