@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -88,6 +89,31 @@ class Stop:
             self.signal = number
             os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the middle of a write
             self._run_action()
+
+
+class Threads(ThreadPoolExecutor):
+    """The threads of a command's event loop, in which searches run that would block it.
+
+    A search that nobody waits for any longer, because its time is up, cannot be stopped. The command then ends without
+    waiting for it (`end_now`).
+    """
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        super().__init__(thread_name_prefix="asyncio")
+        self._running: set[Future[Any]] = set()
+        runner.get_loop().set_default_executor(self)
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """As `ThreadPoolExecutor.submit`."""
+        made = super().submit(work, *args, **kwargs)
+        self._running.add(made)
+        made.add_done_callback(self._running.discard)
+        return made
+
+    @property
+    def busy(self) -> bool:
+        """Whether any of them works."""
+        return bool(self._running)
 
 
 @contextlib.contextmanager

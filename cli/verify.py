@@ -16,7 +16,7 @@ from moot.cli.output import write_document
 from moot.cli.report import renderer_of
 from moot.cli.resuming import DebateSetup, PersonReplies, resume_message
 from moot.cli.screen import Screen
-from moot.cli.signals import Stop, end_now
+from moot.cli.signals import Stop, Threads, end_now
 from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
@@ -45,7 +45,8 @@ def debate_and_print(
 
     If the debate is done, its control runs next. The debate's document is printed and written before that.
 
-    After a signal, the process ends as soon as the document is written, without waiting for busy threads.
+    After a signal, the process ends as soon as the document is written, without waiting for busy threads. So it does
+    if one is still busy at the end of the debate, such as a search that took longer than a limit of time.
 
     Raises:
         UserError: the file cannot be written, or its suffix is not known.
@@ -59,6 +60,7 @@ def debate_and_print(
     live = Live(setup.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
+    threads = Threads(runner)
     with ledger_use(replace(setup.use, ends=False)):
         document = run_debate(system, given, setup, lambda new: screen.show(live.feed(new)), runner, stop, console)
         document = add_summary(document, runner, stop)
@@ -85,7 +87,7 @@ def debate_and_print(
     if document["status"] == "interrupted" or is_control_interrupted(document):
         print(interrupted_message(document, setup.use, out), file=sys.stderr)  # noqa: T201
     runner.run(end_in_ledger(document, setup.use))
-    if stop.signal:
+    if stop.signal or threads.busy:
         end_now(exit_code(document, stop))
     runner.close()
     return exit_code(document, stop)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +21,7 @@ from moot.cli.batch.table import Summary, show_table, write_table
 from moot.cli.batch.work import Folder, RowProcessor, existing_outcome
 from moot.cli.batch.worker import WorkerConfig
 from moot.cli.batch.workers import ProcessRunner
-from moot.cli.signals import Stop, end_now
+from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
@@ -32,6 +33,8 @@ from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
 
 LOCK = ".batch.lock"
+AT_ONCE = 500
+"""Debates whose cost so far is read from the ledger at once."""
 FAILED = 3
 """The exit code if a row has no verdict."""
 
@@ -96,13 +99,22 @@ class Batch:
         self.spent = NOTHING
         """The cost of all rows so far, in all runs of the batch."""
 
-    def read_rows(self, spent: Mapping[str, tuple[float, float, float]]) -> None:
+    def read_rows(self, spending: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            spent: the cost so far of unfinished debates, by their keys.
+            spending: returns, for keys of debates, the cost so far of those that have begun, lost calls included.
         """
         self.store.begin()
+        jobs = self._jobs()
+        while some := list(islice(jobs, AT_ONCE)):
+            spent = spending([job.key for job in some])
+            for job in some:
+                self._add_debate(job, spent.get(job.key))
+        self.store.commit()
+
+    def _jobs(self) -> Iterator[Job]:
+        """Records all rows, and returns their debates."""
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
@@ -110,14 +122,10 @@ class Batch:
                 continue
             name = self.store.add_row(row.number, row.id, row.claim, row.label, row.group)
             try:
-                jobs = jobs_of(row, name, self.options, self.store.batch)
+                yield from jobs_of(row, name, self.options, self.store.batch)
             except UserError as error:
                 self.bad += 1
                 self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
-                continue
-            for job in jobs:
-                self._add_debate(job, spent.get(job.key))
-        self.store.commit()
 
     def _add_debate(self, job: Job, spent: tuple[float, float, float] | None) -> None:
         self.total += 1
@@ -151,7 +159,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """
     console = Console(stderr=True)
     counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.read_rows(asyncio.run(open_ledger().unfinished_spending()) if counted else {})
+    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counted else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if batch.done:
@@ -162,6 +170,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
     runner = asyncio.Runner()
+    threads = Threads(runner)
     why = ""
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
         why = stop.run(runner, _run_remaining(batch, limits, console))
@@ -173,8 +182,11 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             words = f"The workers continue with queued rows; `moot batch cancel {batch.store.batch}` stops them."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
+    code = 0 if has_all_verdicts(summary) else FAILED
+    if threads.busy:  # with a search that took longer than a limit of time
+        end_now(code)
     runner.close()
-    return 0 if has_all_verdicts(summary) else FAILED
+    return code
 
 
 def has_all_verdicts(summary: Summary) -> bool:

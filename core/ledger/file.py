@@ -315,14 +315,15 @@ class LedgerFile:
             int(size),
         )
 
-    def unfinished_spending(self) -> dict[str, tuple[float, float, float]]:
-        """The spending of each debate that is not done, by its id: tokens, USD, calls."""
+    def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """The spending of each debate that has begun, by its id, with lost calls: tokens, USD, calls."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
-            "JOIN entries ON debate = number WHERE status != 'done' GROUP BY id"
+            "JOIN entries ON debate = number WHERE id IN (SELECT value FROM json_each(?)) GROUP BY id"
         )
-        return {id: (tokens, usd, calls) for id, tokens, usd, calls in self._connection.execute(query)}
+        found = self._connection.execute(query, (json.dumps([*ids]),))
+        return {id: (tokens, usd, calls) for id, tokens, usd, calls in found}
 
     def add(self, row: tuple[Any, ...]) -> None:
         """Adds a debate from another ledger: id, fingerprint, version, graph, input, settings, status, times, note."""

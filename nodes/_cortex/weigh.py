@@ -107,9 +107,12 @@ async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: Node
     if settings.compared_by == "embedder":
         return await _if_in_time(similarities(answers, await run.encoder()), "text encoder")
     if settings.compared_by == "cross_encoder":
-        rated = similarities_by_cross_encoder(answers, await open_cross_encoder(settings.cross_encoder))
-        return await _if_in_time(rated, "cross-encoder")
+        return await _if_in_time(_load_and_compare(answers, settings.cross_encoder), "cross-encoder")
     return await similarities_by_model(state["claim"], state["task"], answers, run) if settings.compared_by else {}
+
+
+async def _load_and_compare(answers: Sequence[Turn], cross_encoder: str) -> dict[str, float]:
+    return await similarities_by_cross_encoder(answers, await open_cross_encoder(cross_encoder))
 
 
 async def _if_in_time(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:

@@ -16,7 +16,7 @@ from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning
+from moot.nodes._runtime.budget import Decision, in_time, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
@@ -191,7 +191,7 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
     if not is_replaced or all(settings.usable_fallbacks(fallback) for fallback in fallbacks_for_web(settings)):
         return
     try:
-        await (await run.retriever("web")).search(claim, 1)
+        await in_time((await run.retriever("web")).search(claim, 1), "search")
     except MootError as error:
         raise WorldError(
             "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "

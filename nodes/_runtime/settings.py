@@ -162,8 +162,8 @@ class Settings(BaseModel):
         default=None,
         gt=0,
         le=1_000_000,
-        description="The same as `budget`, in seconds: running calls are cut off, and time to decide is reserved. "
-        "A running search may exceed it; after a wait for a person the time starts again.",
+        description="The same as `budget`, in seconds: running calls and searches are cut off, and time to decide is "
+        "reserved. After a wait for a person the time starts again.",
     )
     reader_summary: bool = Field(
         default=False,

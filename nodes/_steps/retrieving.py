@@ -191,9 +191,13 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
     """
     if "shown" not in piece:
         return piece
+
+    async def compared() -> list[list[int]]:
+        encoder = await run.encoder()  # a debate that compares no other texts has not loaded it yet
+        return await excerpt(piece["text"], query, run.settings.max_evidence_tokens, encoder)
+
     try:
-        compared = excerpt(piece["text"], query, run.settings.max_evidence_tokens, await run.encoder())
-        parts = await in_time(compared, "text encoder")
+        parts = await in_time(compared(), "text encoder")
     except MootError as error:
         run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
         return piece

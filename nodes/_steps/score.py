@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.errors import MootError, UserError, WorldError
+from moot.core.errors import BudgetExhausted, MootError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes._models.speaker import Speaker, affects_only_call, as_speaker
 from moot.nodes._records.entries import Task, Turn
@@ -317,7 +317,8 @@ def similarity_node() -> Node:
     """Loads the cross-encoder that compares answers with evidence, and writes its name to ``metrics.similarity``.
 
     If it cannot be loaded, the text encoder's cosine is used (`COSINE_PREFIX`), with a warning. If no answer has
-    evidence to compare with, nothing is loaded or written. Reads: metrics, turns.
+    evidence to compare with, or loading takes longer than `max_seconds` allows, nothing is written.
+    Reads: metrics, turns.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -325,21 +326,31 @@ def similarity_node() -> Node:
         if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
             return {}
         try:
-            await open_cross_encoder(name)
-        except UserError as error:
-            run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
-            await run.encoder()
-            name = f"{COSINE_PREFIX} {run.settings.embedder}"
+            name = await in_time(_open_similarity(name, run), "cross-encoder")
+        except BudgetExhausted:
+            return {}
         return {"metrics": {**state["metrics"], "similarity": name}}
 
     return Node(step)
 
 
+async def _open_similarity(name: str, run: NodeContext) -> str:
+    """Loads the cross-encoder, or else the text encoder, and returns the name of what compares texts."""
+    try:
+        await open_cross_encoder(name)
+    except UserError as error:
+        run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
+        await run.encoder()
+        return f"{COSINE_PREFIX} {run.settings.embedder}"
+    return name
+
+
 def consistency_node() -> Node:
     """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
 
-    Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, or if scoring
-    failed.
+    Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, if scoring
+    failed, or if
+    nothing is loaded that compares texts (`similarity_node`).
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -348,8 +359,10 @@ def consistency_node() -> Node:
             return missing_score_update(turn, "consistency", run)
         answer = written_answer(state["task"], turn)
         documents = [shown_text(piece) for piece in state["evidence"]]
-        name: str = state["metrics"]["similarity"]
+        name: str | None = state["metrics"].get("similarity")
         try:
+            if name is None:
+                raise BudgetExhausted("The cross-encoder was not loaded within `max_seconds`.")
             if name.startswith(COSINE_PREFIX):
                 compared = closeness(answer, documents, await run.encoder(), mean_cosine)
                 score = await in_time(compared, "text encoder")

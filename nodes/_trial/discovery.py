@@ -261,11 +261,17 @@ def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The mean cosine of a side's query and its results; {} if the setting `relevance_gain` is null."""
+    """The mean cosine of a side's query and its results; {} if the setting `relevance_gain` is null, or if the time of
+    `max_seconds` is used up.
+    """
     if run.settings.relevance_gain is None:
         return {}
-    (query,) = await encoder.embed([str(turn["query"])])
-    return {"relevance": mean_cosine(query, await vectors_of(pieces, encoder))}
+    encoding = asyncio.gather(encoder.embed([str(turn["query"])]), vectors_of(pieces, encoder))
+    try:
+        (query,), vectors = await in_time(encoding, "text encoder")
+    except BudgetExhausted:
+        return {}
+    return {"relevance": mean_cosine(query, vectors)}
 
 
 def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:

@@ -86,6 +86,14 @@ def test_a_signal_while_a_thread_is_busy_stops_the_debate(
     check_stopped(process, out, number)
 
 
+@pytest.mark.parametrize("limit", ["timeout=1", "max_seconds=1"])
+def test_the_command_ends_though_a_thread_is_still_busy(limit: str, start_stub: StartStub) -> None:
+    start_stub()
+    process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--set", limit, "--json")
+    said, errors = process.communicate(timeout=60)  # the thread is busy for ten minutes
+    assert (process.returncode, json.loads(said)["status"]) == (3, "failed"), errors
+
+
 @pytest.mark.parametrize("number", BOTH)
 def test_a_signal_while_the_debate_waits_for_a_person_stops_the_debate(
     number: signal.Signals, start_stub: StartStub, tmp_path: Path

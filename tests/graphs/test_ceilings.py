@@ -195,6 +195,47 @@ async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) 
     assert (needed["status"], needed["error"]["kind"]) == ("failed", "budget_exhausted")
 
 
+async def never(*arguments: Any, **options: Any) -> Any:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "loads", "settings"),
+    [
+        ("tool_mad_consistency", "_steps.score.open_cross_encoder", {"query_formulation": False}),
+        ("cortex_debate", "_cortex.weigh.open_cross_encoder", {"similarity": "cross_encoder"}),
+        ("madke", "_runtime.node.open_encoder", {"sources": ["bm25:demo-news"], "max_evidence_tokens": 50}),
+    ],
+)
+async def test_the_time_ceiling_ends_the_wait_for_loading_models(
+    plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch, name: str, loads: str, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(f"moot.nodes.{loads}", never)
+    async with asyncio.timeout(60):
+        document = await spend(name, [], **eight_debaters(name), **settings, max_rounds=1, max_seconds=5)
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    assert document["answer"] is not None or document["metrics"].get("abstained")
+    (warning,) = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
+    assert ("text encoder" if name == "madke" else "cross-encoder") in warning
+
+
+async def test_the_time_ceiling_ends_the_first_search_of_the_web(
+    plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent:
+        name, search = "wikipedia", staticmethod(never)
+
+    async def opens(*arguments: Any, **options: Any) -> Silent:
+        return Silent()
+
+    monkeypatch.setattr("moot.nodes._runtime.node.open_retriever", opens)
+    async with asyncio.timeout(60):
+        document = await spend("rag", [], sources=["web"], max_seconds=1)
+    assert (document["status"], document["error"]["kind"], plain.requests()) == ("failed", "budget_exhausted", [])
+    assert "The search took longer than `max_seconds` allows." in document["error"]["detail"]
+
+
 async def test_loading_models_does_not_count_as_time_of_the_debate(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from moot.graphs.proclaim import ProclaimSettings
+from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._runtime.node import NodeContext
+from moot.nodes._trial.discovery import _relevance
 from moot.retrievers import open_encoder
 
 from tests.conftest import StartStub
@@ -274,6 +279,18 @@ async def test_too_little_gain_in_relevance_ends_a_sides_search_if_it_is_set(sta
             one, other = await encoder.embed([query, TEXTS[query[1]]])  # the query names it after its first sign
             cosine = sum(float(x) * float(y) for x, y in zip(one, other, strict=True))
             assert turn["scores"]["relevance"] == pytest.approx(cosine, abs=1e-5)
+
+
+async def test_a_gain_that_is_not_computed_in_time_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        async def embed(self, texts: Any) -> Any:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("moot.nodes._runtime.budget.current_ceilings", lambda: Ceilings(seconds=1e-6))
+    run: Any = NodeContext(ProclaimSettings(relevance_gain=0.1), Ledger())
+    turn: Any = {"query": "Who is it?"}
+    async with asyncio.timeout(60):
+        assert await _relevance(turn, [], run, Slow()) == {}  # type: ignore[arg-type]
 
 
 async def test_without_searches_rounds_continue_without_novelty(start_stub: StartStub) -> None:
