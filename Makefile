@@ -6,6 +6,8 @@ SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
+# Without cached bytecode, each process of the tests compiles hundreds of modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo demo-eval test check docs bench speed faults cluster service clean
 
@@ -22,13 +24,13 @@ demo: setup
 	$(BIN)/moot verify "$(DEMO_CLAIM)"
 
 demo-eval: setup
-	@echo "A scripted stand-in answers at random: this shows the path from claims to a report, and measures no model."
+	@echo "The replies are random (fake:1): this shows the way from claims to a report, and measures no model."
 	$(BIN)/moot eval run --task claims=retrievers/demo/claims.jsonl --model fake:1 --logs $(DEMO)/logs \
 		--graph tool_mad --graph rag --graph self_consistency --graph multi_agent_voting
 	$(BIN)/moot eval compare $(DEMO)/logs --out $(DEMO)/report
 
 test: setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .

@@ -10,13 +10,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from moot.cli.compare import on_screen
+from moot.cli.compare import terminal_table
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.evals._analyses.agreement import agreement
-from moot.evals._analyses.graders import Gradable, add_people, ask_graders, read_gradable
+from moot.evals._analyses.graders import GradableAnswer, add_human_grades, ask_graders, read_gradable_answers
 from moot.evals._report.tables import Cell, Column, Table, as_csv, as_records, columns
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -40,35 +40,39 @@ def measure_agreement(
     """
     if out is not None:
         check_writable(out)
-    answers, notes = read_gradable(logs)
+    answers, notes = read_gradable_answers(logs)
     if gold is not None:
-        add_people(answers, gold)
+        add_human_grades(answers, gold)
     console = Console(stderr=True)
     if models:
         notes += _ask(answers, list(dict.fromkeys(models)), at_once, console)
     table = pairs_table(answers)
     if not table.rows:
         raise UserError(
-            "There is one grader, the comparison of texts: name a model with --grader or a file with --gold.",
+            "The only grader is the comparison of texts: add a model with --grader or a file with --gold.",
             kind="invalid_setting",
         )
-    document = {"moot_version": version("moot"), "pairs": as_records(table), "answers": as_records(grades(answers))}
+    document = {
+        "moot_version": version("moot"),
+        "pairs": as_records(table),
+        "answers": as_records(grades_table(answers)),
+    }
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if as_json:
         print(text, end="")  # noqa: T201
     else:
-        show(on_screen(table))
+        show(terminal_table(table))
         console.print(table.caption, markup=False, highlight=False)
     for note in notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if out is not None:
         try:
-            write_whole(out, as_csv(grades(answers)) if out.suffix == ".csv" else text)
+            write_atomically(out, as_csv(grades_table(answers)) if out.suffix == ".csv" else text)
         except OSError as error:
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
 
 
-def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, console: Console) -> list[str]:
+def _ask(answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, console: Console) -> list[str]:
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(answers) * len(models))
@@ -82,39 +86,39 @@ def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, conso
         return asyncio.run(work())
 
 
-def graders_of(answers: Sequence[Gradable]) -> list[str]:
+def grader_names(answers: Sequence[GradableAnswer]) -> list[str]:
     """The names of all graders."""
     return list(dict.fromkeys(name for answer in answers for name in answer.grades))
 
 
-def pairs_table(answers: Sequence[Gradable]) -> Table:
+def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
     """Two lines for each pair of graders: over all answers, and over answers whose text differs from the right one."""
     rows: list[tuple[Cell, ...]] = []
-    apart = [answer for answer in answers if not answer.alike]
-    for first, second in combinations(graders_of(answers), 2):
-        for called, of in (("all answers", answers), ("texts that differ", apart)):
-            ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))
-            found = agreement(ours, theirs, [one.group for one in of])
+    apart = [answer for answer in answers if not answer.same_text]
+    for first, second in combinations(grader_names(answers), 2):
+        for label, group in (("all answers", answers), ("texts that differ", apart)):
+            ours, theirs = ([one.grades.get(name) for one in group] for name in (first, second))
+            found = agreement(ours, theirs, [one.group for one in group])
             n, missing = found.kappa.n, found.kappa.missing
             counts = (found.both, found.first, found.second, found.neither)
-            rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
+            rows.append((first, second, label, n, missing, found.share, found.kappa, *counts))
     caption = (
-        "95% intervals: of the large-sample standard error; if an item was answered more than once, or items belong "
-        "together, of the bootstrap over groups. An answer whose text equals a right one is graded right without "
-        "a call to the model, so read the agreement of models from the texts that differ. Kappa is undefined if all "
-        "grades are the same."
+        "95% intervals from the large-sample standard error, or, if an item was answered more than once or items "
+        "belong together, from a bootstrap over groups. An answer whose text equals a right one is graded right "
+        "without a call to the model, so read the agreement of models from the texts that differ. Kappa is "
+        "undefined if all grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 
 
-def grades(answers: Sequence[Gradable]) -> Table:
+def grades_table(answers: Sequence[GradableAnswer]) -> Table:
     """Every answer with the grade from each grader."""
-    names = graders_of(answers)
+    names = grader_names(answers)
     heads = [*columns("text", system="", file="log", id="sample", answer="", gold="")]
     heads += [Column(name, name) for name in names]
-    said: dict[Any, str] = {True: "right", False: "wrong", None: ""}
+    words: dict[Any, str] = {True: "right", False: "wrong", None: ""}
     rows = [
-        (one.system, one.file, one.id, one.outcome, " / ".join(one.gold), *(said[one.grades.get(n)] for n in names))
+        (one.system, one.file, one.id, one.outcome, " / ".join(one.gold), *(words[one.grades.get(n)] for n in names))
         for one in answers
     ]
     return Table("answers", "Grades", "", tuple(heads), tuple(rows))

@@ -25,92 +25,94 @@ class PersonPrompt(Screen):
         super().__init__(Console(stderr=True, soft_wrap=True))
 
     def reply(self, value: Mapping[str, Any]) -> Any:
-        """The reply to an interrupt with this value.
+        """Shows an interrupt's value and reads the reply.
 
         Raises:
-            EOFError: there are no more lines.
+            EOFError: the input has ended.
             KeyboardInterrupt: the person pressed Ctrl-C.
         """
         self.print_line("")
         if "problem" in value:
             self.print_line(value["problem"], "red")
         self.print_line(value["about"], "bold")
-        return ASK[value["kind"]](self, value["proposed"]) or True
+        return ASK_FUNCTIONS[value["kind"]](self, value["proposed"]) or True
 
-    def typed(self, what: str) -> str:
-        """One line, typed after a prompt."""
-        return self.console.input(Text(f"{clean(what)}> ")).strip()
+    def read_line(self, prompt: str) -> str:
+        """Reads one line after a prompt."""
+        return self.console.input(Text(f"{clean(prompt)}> ")).strip()
 
-    def lines(self, what: str) -> Iterable[str]:
-        """Lines up to the first empty one."""
-        while said := self.typed(what):
-            yield said
+    def read_lines(self, prompt: str) -> Iterable[str]:
+        """Reads lines until an empty one."""
+        while line := self.read_line(prompt):
+            yield line
 
 
-def _queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     changed = {}
     for name, query in proposed["queries"].items():
         person.print_line(f"{name}: {query}", indent=2)
-        if said := person.typed(f"{name}, another query (empty: this one)"):
-            changed[name] = said
+        if line := person.read_line(f"new query for {name} (empty: keep this one)"):
+            changed[name] = line
     return {"queries": changed} if changed else {}
 
 
-def _premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _ask_premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
-    said = list(person.lines("all premises again, one per line (empty: keep these, or the end)"))
-    return {"premises": said} if said else {}
+    premises = list(person.read_lines("all premises, one per line (empty line: the end; no line: keep these)"))
+    return {"premises": premises} if premises else {}
 
 
-def _evidence(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _ask_evidence(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     pieces = proposed["evidence"]
     for number, piece in enumerate(pieces, 1):
         person.print_line(f"{number}. {titled(piece)}", indent=2)
-        person.print_line(_short(piece["text"]), "dim", indent=5)
+        person.print_line(_shorten(piece["text"]), "dim", indent=5)
     ids = {str(number): piece["id"] for number, piece in enumerate(pieces, 1)}
-    numbers = person.typed("strike numbers (empty: none)").replace(",", " ").split()
+    numbers = person.read_line("numbers to strike (empty: none)").replace(",", " ").split()
     struck = [ids.get(number, number) for number in numbers]
-    added = [text for said in person.lines("add a text, or @FILE (empty: none)") for text in _texts(person, said)]
+    added = [
+        text for line in person.read_lines("add a text, or @FILE (empty: none)") for text in _read_texts(person, line)
+    ]
     return {key: value for key, value in (("strike", struck), ("add", added)) if value}
 
 
-def _texts(person: PersonPrompt, said: str) -> list[Any]:
-    if not said.startswith("@"):
-        return [{"text": said}]
+def _read_texts(person: PersonPrompt, line: str) -> list[Any]:
+    if not line.startswith("@"):
+        return [{"text": line}]
     try:
-        return read_given(said[1:])
+        return read_given(line[1:])
     except MootError as error:
         person.print_line(error.detail, "red")
         return []
 
 
-def _remark(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _ask_remark(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for one in proposed["answers"]:
-        said = " - ".join(filter(None, (one["answer"], _short(one["reasons"] or ""))))
-        person.print_line(f"{one['agent']}: {said}", indent=2)
-    said = person.typed("a remark (empty: none)")
-    return {"remark": said} if said else {}
+        answer = " - ".join(filter(None, (one["answer"], _shorten(one["reasons"] or ""))))
+        person.print_line(f"{one['agent']}: {answer}", indent=2)
+    remark = person.read_line("a remark (empty: none)")
+    return {"remark": remark} if remark else {}
 
 
-def _verdict(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _ask_verdict(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     person.print_line(str(proposed["verdict"]), indent=2)
     for one in proposed["reasons"]:
         person.print_line(f"{one['agent']}: {one['reasons']}", indent=2)
-    said = person.typed("a question (empty: accept the verdict)")
-    return {"question": said} if said else {}
+    question = person.read_line("a question (empty: accept the verdict)")
+    return {"question": question} if question else {}
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}..."
 
 
-ASK: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str, Any]]] = {
-    "queries": _queries,
-    "premises": _premises,
-    "evidence": _evidence,
-    "remark": _remark,
-    "verdict": _verdict,
+ASK_FUNCTIONS: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str, Any]]] = {
+    "queries": _ask_queries,
+    "premises": _ask_premises,
+    "evidence": _ask_evidence,
+    "remark": _ask_remark,
+    "verdict": _ask_verdict,
 }
 """By moment, the function that asks; an empty reply accepts the proposal."""

@@ -9,17 +9,17 @@ from typing import Any, TypeVar, get_type_hints
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Callable[[Command], Command]:
+def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> Callable[[Command], Command]:
     """Adds the options of another typer command to a command, which receives them as ``**options``.
 
     Args:
         other: the command whose options are added.
-        but: arguments and options of it to leave out.
+        left_out: its arguments and options that are not added.
     """
 
-    def given(command: Command) -> Command:
+    def add_options(command: Command) -> Command:
         own = {name: one for name, one in inspect.signature(command).parameters.items() if name != "options"}
-        shared = {name: one for name, one in inspect.signature(other).parameters.items() if name not in but}
+        shared = {name: one for name, one in inspect.signature(other).parameters.items() if name not in left_out}
         hints = get_type_hints(other, include_extras=True) | get_type_hints(command, include_extras=True)
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters = [one.replace(kind=keyword, annotation=hints[name]) for name, one in {**own, **shared}.items()]
@@ -27,10 +27,10 @@ def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Calla
         command.__annotations__ = {one.name: hints[one.name] for one in parameters} | {"return": None}
         return command
 
-    return given
+    return add_options
 
 
-def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
+def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
     """A debate's input, except its claim, from options.
 
     Args:

@@ -22,14 +22,15 @@ from rich.table import Table
 from rich.text import Text
 
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
-BARE = {"max_origin_share": 1.0, "datamarking": False}
+UNDEFENDED = {"max_origin_share": 1.0, "datamarking": False}
+"""Settings that turn all defences off."""
 DEFENCES: dict[str, dict[str, Any]] = {
     "none": {},
     "origin_share": {"max_origin_share": 0.5},
     "datamarking": {"datamarking": True},
     "both": {"max_origin_share": 0.5, "datamarking": True},
 }
-"""Settings of defences; they override `BARE`."""
+"""Settings of defences; they override `UNDEFENDED`."""
 ISOLATE = "isolate"
 """The defence that is a graph."""
 
@@ -58,13 +59,13 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
         {
             "graph": graph,
             "label": graph if defence == "none" else f"{graph} with {defence}",
-            "settings": {**BARE, **DEFENCES[defence]},
+            "settings": {**UNDEFENDED, **DEFENCES[defence]},
         }
         for graph in graphs
         for defence in defences
         if defence != ISOLATE
     ]
-    isolated = {"graph": ISOLATE, "label": ISOLATE, "settings": BARE}
+    isolated = {"graph": ISOLATE, "label": ISOLATE, "settings": UNDEFENDED}
     return [*named, *([isolated] if ISOLATE in defences and ISOLATE not in graphs else [])]
 
 
@@ -88,12 +89,12 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
 
 def systems_table(found: Mapping[str, Any]) -> Table:
     """The systems without attacks: accuracy, and false alarms of flags."""
-    caption = "Flagged: right verdicts whose document has a flag: false alarms."
+    caption = "Flagged: right verdicts whose document has a flag (false alarms)."
     columns = ("undisturbed", "model", "benchmark", "samples", "accuracy", "flagged")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
     for one in found["systems"]:
         flagged = f"{one['flagged']} of {one['right']}"
-        table.add_row(*map(Text, (*_named(one), str(one["n"]), interval(one["accuracy"]), flagged)))
+        table.add_row(*map(Text, (*_run_cells(one), str(one["n"]), share_with_interval(one["accuracy"]), flagged)))
     return table
 
 
@@ -114,18 +115,18 @@ def attacks_table(found: Mapping[str, Any]) -> Table:
             one["model"] or "",
             one["benchmark"],
             str(one["right"]),
-            interval(one["flip_rate"]),
+            share_with_interval(one["flip_rate"]),
             *counts,
         )
         table.add_row(*map(Text, (*cells, str(one["missing"]))))
     return table
 
 
-def _named(one: Mapping[str, Any]) -> tuple[str, str, str]:
+def _run_cells(one: Mapping[str, Any]) -> tuple[str, str, str]:
     return one["system"], one["model"] or "", one["benchmark"]
 
 
-def interval(share: Sequence[float | None]) -> str:
+def share_with_interval(share: Sequence[float | None]) -> str:
     """A share with its interval: ``.250 [.10, .49]``; a dash if there is none."""
     value, low, high = share
     if value is None or low is None or high is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from moot.cli.completing import completing
+from moot.cli.completing import completion_for
 from moot.cli.parameters import AsJson, CorpusOfAll, Logs, MostItems, SamplesAtOnce, SampleSeed, SettingsOfAll
 
 
@@ -16,7 +16,7 @@ def eval_attack(
     ] = None,
     graph: Annotated[
         list[str] | None,
-        typer.Option(help="A debate system. Repeatable.  [default: tool_mad]", autocompletion=completing("graphs")),
+        typer.Option(help="A debate system. Repeatable.  [default: tool_mad]", autocompletion=completion_for("graphs")),
     ] = None,
     task: Annotated[
         list[str] | None,
@@ -24,7 +24,7 @@ def eval_attack(
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="Model of all roles, as provider:name. Repeatable.", autocompletion=completing("models")),
+        typer.Option(help="Model of all roles, as provider:name. Repeatable.", autocompletion=completion_for("models")),
     ] = None,
     attack: Annotated[
         list[str] | None,

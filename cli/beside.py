@@ -9,16 +9,16 @@ from typing import Any
 from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes._models.equal_cost import SAID, FullCost, ceiling_of, full_cost, ratios, shared_settings
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_of, full_cost, ratios, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings
-from moot.nodes._runtime.state import Beside, Equal
+from moot.nodes._runtime.state import ControlRun, Equal
 
 CONTROLS = ("self_consistency",)
-"""Controls that can run beside a debate."""
-Hold = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
+"""Controls that can run after a debate."""
+RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 """Runs a debate of a system; returns its document."""
 
 
@@ -30,7 +30,7 @@ class Control:
     equal: Equal
 
 
-def control_of(name: str | None, equal: str | None, settings: Settings) -> Control | None:
+def parse_control(name: str | None, equal: str | None, settings: Settings) -> Control | None:
     """The control that the command line names; None if it names none.
 
     Args:
@@ -48,11 +48,11 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
         return None
     if name not in CONTROLS:
         raise UserError(f"--beside takes {', '.join(CONTROLS)}, not {name!r}.", kind="invalid_setting")
-    for measure in SAID:
+    for measure in BUDGET_NAMES:
         if measure == (equal or "tokens"):
             break
     else:
-        raise UserError(f"--equal takes {', '.join(SAID)}, not {equal!r}.", kind="invalid_setting")
+        raise UserError(f"--equal takes {', '.join(BUDGET_NAMES)}, not {equal!r}.", kind="invalid_setting")
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
             f"The control has one model, and `model` is {settings.model}: name another one with --model, in addition "
@@ -71,36 +71,40 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
 def run_control(
     control: Control,
     document: Mapping[str, Any],
-    begins: DebateSetup,
-    hold: Callable[[DebateSystem, DebateSetup], dict[str, Any]],
-) -> Beside:
+    setup: DebateSetup,
+    run_debate: RunDebate,
+) -> ControlRun:
     """Runs a control at the cost of a debate; a failure becomes the result's ``error``.
 
     Args:
         control: the control.
         document: the debate's document.
-        begins: the debate's settings and ledger use.
-        hold: runs the control on the debate's input.
+        setup: the debate's settings and ledger use.
+        run_debate: runs the control on the debate's input.
     """
     prices = read_prices()
     debate = full_cost(document["calls"], document["seconds"], prices)
     try:
-        held = hold(load_graph(control.name), _begins(control, debate, begins))
+        result = run_debate(load_graph(control.name), _control_setup(control, debate, setup))
     except MootError as error:
-        return _told(control, debate, None, None) | {"error": error.record("beside")}
-    return _told(control, debate, full_cost(held["calls"], held["seconds"], prices), held)
+        return _control_result(control, debate, None, None) | {"error": error.record("beside")}
+    return _control_result(control, debate, full_cost(result["calls"], result["seconds"], prices), result)
 
 
-def _begins(control: Control, debate: FullCost, begins: DebateSetup) -> DebateSetup:
+def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> DebateSetup:
     kind = load_graph(control.name).settings
-    own = shared_settings(kind, begins.settings.recorded()) | ceiling_of(debate, control.equal)
-    if begins.settings.seed is not None:
-        own["seed"] = derived_seed(begins.settings.seed, "beside", control.name, control.equal)
-    read = begins.earlier is not None and begins.earlier.status == "done"
-    return DebateSetup(checked_settings(kind, own), LedgerUse("record" if read else begins.use.mode, begins.use.adopt))
+    own = shared_settings(kind, setup.settings.recorded()) | ceiling_of(debate, control.equal)
+    if setup.settings.seed is not None:
+        own["seed"] = derived_seed(setup.settings.seed, "beside", control.name, control.equal)
+    is_replay = setup.earlier is not None and setup.earlier.status == "done"
+    return DebateSetup(
+        checked_settings(kind, own), LedgerUse("record" if is_replay else setup.use.mode, setup.use.adopt)
+    )
 
 
-def _told(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> Beside:
+def _control_result(
+    control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None
+) -> ControlRun:
     spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
     return {
         "control": control.name,

@@ -27,32 +27,32 @@ def calibrate(
     from dataclasses import asdict
 
     from moot.cli.output import write_document
-    from moot.core.files import not_written, write_whole
+    from moot.core.files import write_atomically, write_error
     from moot.evals._analyses.calibrating import fit_logs
     from moot.nodes._texts.calibrated import guarantee
 
     fitted = fit_logs(logs, alpha)
     found = fitted.calibration
     try:
-        write_whole(out, found.model_dump_json(indent=1) + "\n")
+        write_atomically(out, found.model_dump_json(indent=1) + "\n")
     except OSError as error:
-        raise not_written(out, error) from error
+        raise write_error(out, error) from error
     figures = {key: value for key, value in asdict(fitted).items() if key != "calibration"}
-    said = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
-    write_document(said | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
+    summary = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
+    write_document(summary | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
     if not as_json:
-        for line in lines(fitted, out):
+        for line in calibration_lines(fitted, out):
             typer.echo(line)
 
 
-def lines(fitted: FittedCalibration, out: Path) -> list[str]:
+def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
     """The lines printed about a calibration."""
     from moot.nodes._texts.calibrated import guarantee
 
     found, bound = fitted.calibration, fitted.calibration.bound
-    left = [f"{fitted.unfinished} unfinished", f"{fitted.again} further runs of an item"]
+    left = [f"{fitted.unfinished} unfinished", f"{fitted.repeated} further runs of an item"]
     left += [f"{fitted.attacked} under attack"]
-    left_out = " and ".join(said for said in left if not said.startswith("0 "))
+    left_out = " and ".join(note for note in left if not note.startswith("0 "))
     acts = (
         f"Act from a confidence of {found.least_confidence:.2f} on: {fitted.acted:,} of these {found.n:,}, of which "
         f"{fitted.wrong:,} were wrong. Escalate the others."

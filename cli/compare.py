@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moot.cli.tables import show
-from moot.evals._report.html import ASIDE
-from moot.evals._report.tables import Nested, Table, is_number, shown
-from moot.evals._report.write import as_document, check_folder, compare, write_report
+from moot.evals._report.html import HIDDEN_COLUMNS
+from moot.evals._report.tables import Nested, Table, format_cell, is_number
+from moot.evals._report.write import as_document, compare, create_folders, write_report
 from rich.console import Console
 from rich.table import Table as Screen
 from rich.text import Text
@@ -42,7 +42,7 @@ def compare_logs(
         UserError: nothing to compare, an unknown baseline, a damaged log, or a folder that cannot be written to.
     """
     if out is not None:
-        check_folder(out)
+        create_folders(out)
     report = compare(logs, against=against, prices=prices)
     written = [] if out is None else write_report(report, out)
     if as_json:
@@ -50,35 +50,37 @@ def compare_logs(
         return
     console = Console(soft_wrap=True)
     console.print(Text(f"\n{report.findings.headline}", style="bold"))
-    for said in report.findings.sentences:
-        console.print(Text(f"- {said}"))
+    for sentence in report.findings.sentences:
+        console.print(Text(f"- {sentence}"))
     if report.overview is not None and len(report.sections) > 1:
-        show(on_screen(report.overview.without((*ASIDE, "lost"))))
+        show(terminal_table(report.overview.without((*HIDDEN_COLUMNS, "lost"))))
     for section in report.sections:
         console.print(Text(f"\n{section.title}", style="bold"))
         for made in section.tables:
             if made.key in PRINTED:
-                show(on_screen(made.without(PLAIN)))
+                show(terminal_table(made.without(PLAIN)))
         for note in section.notes:
             console.print(Text(f"note: {note}", style="dim"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
-    for what, why in report.findings.not_measured:
-        console.print(Text(f"not measured: {what}: {why}", style="dim"))
-    left = dict.fromkeys(made.title for of in report.sections for made in of.tables if made.key not in PRINTED)
+    for measure, why in report.findings.not_measured:
+        console.print(Text(f"not measured: {measure}: {why}", style="dim"))
+    left = dict.fromkeys(
+        made.title for section in report.sections for made in section.tables if made.key not in PRINTED
+    )
     if out is None and left:
         console.print(Text(f"note: --out DIR also writes pictures and: {', '.join(left)}", style="dim"))
     for file in written:
         Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 
 
-def on_screen(of: Table) -> Screen:
+def terminal_table(table: Table) -> Screen:
     """A table as the terminal shows it."""
-    screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(of.title), title_justify="left", title_style="bold")
-    for column in of.columns:
+    screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(table.title), title_justify="left", title_style="bold")
+    for column in table.columns:
         screen.add_column(Text(column.title), justify="right" if is_number(column) else "left", vertical="bottom")
-    for row in of.rows:
-        cells = [shown(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)]
+    for row in table.rows:
+        cells = [format_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)]
         cells[0] = f"  {cells[0]}" if isinstance(row[0], Nested) else cells[0]
         screen.add_row(*map(Text, cells))
     return screen

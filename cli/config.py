@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from moot.cli.guesses import Guessing
+from moot.cli.guesses import GuessingGroup
 from moot.core.config import KEYS, checked_value, config_file, read_config, value_of, values, write_config
 from moot.core.errors import UserError
 
 config = typer.Typer(
-    cls=Guessing,
+    cls=GuessingGroup,
     help="Set defaults for all commands: model, corpus, ceilings. Options override the environment, which overrides "
     "the file.",
 )
@@ -31,9 +31,9 @@ def show() -> None:
     from rich.table import Table
 
     table = Table("key", "value", "from", "meaning", box=None)
-    for name, held in values():
-        value = "-" if held.value is None else str(held.value)
-        table.add_row(name, value, held.source, f"{KEYS[name].about} ({KEYS[name].variable})")
+    for name, found in values():
+        value = "-" if found.value is None else str(found.value)
+        table.add_row(name, value, found.source, f"{KEYS[name].about} ({KEYS[name].variable})")
     print_table(table)
 
 
@@ -81,12 +81,12 @@ def unset(
     key: Annotated[str, typer.Argument(help="The key to remove from the file.", autocompletion=lambda: [*KEYS])],
 ) -> None:
     """Remove a value from the file."""
-    said = read_config()
-    if key not in said:
+    content = read_config()
+    if key not in content:
         checked_value(key, "1")  # raises if there is no such key
         raise UserError(f"{config_file()} sets no {key}.", kind="invalid_setting")
-    del said[key]
-    typer.echo(f"{key} is no longer set in {write_config(said)}")
+    del content[key]
+    typer.echo(f"{key} is no longer set in {write_config(content)}")
 
 
 @config.command()

@@ -26,7 +26,7 @@ _ledger: ContextVar[ServedLedger | None] = ContextVar("database's ledger", defau
 
 
 @contextmanager
-def reading(url: str | None) -> Iterator[None]:
+def using_database(url: str | None) -> Iterator[None]:
     """Context in which the history and the ledger are read from a database, if one is named.
 
     Anyone with its address can read the debates of all users.

@@ -40,11 +40,11 @@ The procedure: [graphs/{page}](../graphs/{page}). The settings: `moot settings {
 def drawings(graph: Any) -> str:
     """A graph with its subgraphs; if these contain subgraphs, each is drawn separately under its name."""
     inner = list(graph.get_subgraphs(recurse=True))
-    if not any("|" in place for place, _ in inner):
+    if not any("|" in path for path, _ in inner):
         return drawing(graph, xray=True)
     names: dict[str, list[str]] = {}
-    for place, part in inner:
-        name = f"`{place.rpartition('|')[2]}`"
+    for path, part in inner:
+        name = f"`{path.rpartition('|')[2]}`"
         same = names.setdefault(drawing(part), [])
         same += [] if name in same else [name]
     parts = [f"{' and '.join(same)}:\n\n{drawn}" for drawn, same in names.items()]

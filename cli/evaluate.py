@@ -55,7 +55,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
     check_sources(sources)
     rows = read_rows(options.data, options.split, options.qrels, options.scopes)
     encoder = options.encoder or DEFAULT_ENCODER
-    document = report(run(rows, sources, encoder), options, encoder)
+    document = build_document(run_measurement(rows, sources, encoder), options, encoder)
     write_document(document, as_json=as_json, out=out)
     if not as_json:
         show(figures_table(document))
@@ -63,7 +63,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
             show(differences_table(document))
 
 
-def report(measured: Sequence[RowScores], options: Options, encoder: str) -> dict[str, Any]:
+def build_document(measured: Sequence[RowScores], options: Options, encoder: str) -> dict[str, Any]:
     """The JSON document: versions, options and every figure."""
     each, means = compare(measured, options.against)
     return {
@@ -80,8 +80,8 @@ def report(measured: Sequence[RowScores], options: Options, encoder: str) -> dic
     }
 
 
-def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
-    """Measures, with progress bars on standard error."""
+def run_measurement(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
+    """Runs the measurement, with progress bars on standard error."""
 
     async def work() -> list[RowScores]:
         try:
@@ -92,10 +92,10 @@ def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowSc
     bars: dict[str, TaskID] = {}
     with progress_bars(Console(stderr=True)) as progress:
 
-        def advance(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=total)
-            progress.update(bars[what], completed=done)
+        def advance(step: str, done: int, total: int) -> None:
+            if step not in bars:
+                bars[step] = progress.add_task(step, total=total)
+            progress.update(bars[step], completed=done)
 
         return asyncio.run(work())
 
@@ -161,16 +161,18 @@ def figures_table(document: dict[str, Any]) -> Table:
     )
     for row in document["rows"]:
         best = {name: max(s["measures"][name]["value"] for s in row["sources"]) for name in MEASURES}
-        place = [row["qrels"], row["corpus"], str(len(row["queries"]))]
+        labels = [row["qrels"], row["corpus"], str(len(row["queries"]))]
         for source in row["sources"]:
-            cells = [Text(figure(m), "bold" if m["value"] == best[n] else "") for n, m in source["measures"].items()]
-            table.add_row(*map(Text, (*place, source["source"])), *cells, str(source["nothing_found"]))
+            cells = [
+                Text(with_interval(m), "bold" if m["value"] == best[n] else "") for n, m in source["measures"].items()
+            ]
+            table.add_row(*map(Text, (*labels, source["source"])), *cells, str(source["nothing_found"]))
     return table
 
 
 def differences_table(document: dict[str, Any]) -> Table:
     """The paired differences, and their means over the rows."""
-    table = Table("nDCG@10 of", "less that of", "corpus", "qrels", "difference", box=None, padding=(0, 2, 0, 0))
+    table = Table("nDCG@10 of", "minus that of", "corpus", "qrels", "difference", box=None, padding=(0, 2, 0, 0))
     for one in document["differences"]:
         table.add_row(*difference_cells(one, one["qrels"][0]))
     for one in document["mean_differences"]:
@@ -180,10 +182,12 @@ def differences_table(document: dict[str, Any]) -> Table:
 
 def difference_cells(one: dict[str, Any], qrels: str) -> list[Text]:
     """A difference as cells of its table."""
-    return [Text(cell) for cell in (one["source"], one["against"], one["corpus"], qrels, figure(one["ndcg@10"], "+"))]
+    return [
+        Text(cell) for cell in (one["source"], one["against"], one["corpus"], qrels, with_interval(one["ndcg@10"], "+"))
+    ]
 
 
-def figure(estimate: dict[str, float], sign: str = "") -> str:
+def with_interval(estimate: dict[str, float], sign: str = "") -> str:
     """A figure with its interval: ``.472 [.41, .53]``; with ``sign`` "+", every number has a sign."""
     return (
         f"{short(estimate['value'], 3, sign)} [{short(estimate['low'], 2, sign)}, {short(estimate['high'], 2, sign)}]"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from moot.cli.attacking import eval_attack
-from moot.cli.guesses import Guessing
+from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import (
     AsJson,
     CallsAtOnce,
@@ -20,7 +20,7 @@ from moot.cli.parameters import (
     SettingsOfAll,
 )
 
-evaluations = typer.Typer(cls=Guessing, help="Evaluate debate systems and their parts.", no_args_is_help=True)
+evaluations = typer.Typer(cls=GuessingGroup, help="Evaluate debate systems and their parts.", no_args_is_help=True)
 
 
 @evaluations.command("retrieval")
@@ -45,7 +45,9 @@ def eval_retrieval(
         typer.Option(help="Compare every source with this one.", show_default="hybrid with the better single source"),
     ] = None,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON document, with each query's values, here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the JSON document, with each query's values, to this file.")
+    ] = None,
 ) -> None:
     """Measure sources on queries with relevance judgements: recall@3, recall@10, nDCG@10 and MRR@10."""
     from moot.cli.evaluate import Options, evaluate_retrieval
@@ -73,7 +75,9 @@ def eval_run(
         typer.Option(metavar="NAME=PATH", help="A benchmark and its file or folder; NAME for the Hub. Repeatable."),
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="A sampling seed: a run each. Repeatable.")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="A sampling seed; each seed makes a separate run. Repeatable.")
+    ] = None,
     settings: SettingsOfAll = None,
     corpus: CorpusOfAll = None,
     limit: MostItems = None,
@@ -86,14 +90,15 @@ def eval_run(
         bool, typer.Option("--controls", help="Run each debate's controls at the same cost as the debate.")
     ] = False,
     equal: Annotated[
-        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.", show_default="tokens")
+        str | None,
+        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.", show_default="tokens"),
     ] = None,
     logs: Logs = Path("logs"),
     at_once: SamplesAtOnce = 16,
     time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
     retry_on_error: Annotated[int, typer.Option(min=0, help="Immediate retries of a failed sample.")] = 0,
     fail_on_error: Annotated[
-        float | None, typer.Option(min=0, help="Failed samples, or their share, at which a run is aborted.")
+        float | None, typer.Option(min=0, help="Number or share of failed samples at which a run is aborted.")
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=1, help="Most tokens of all debates, earlier runs of the plan included.")
@@ -132,7 +137,7 @@ def eval_compare(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Test systems against this one, or each against its own control of this kind.",
+            help="Test every other system against this system, or every system against its own control of this name.",
             show_default="all its controls, and the first system",
         ),
     ] = None,
@@ -173,7 +178,7 @@ def eval_experiment(
     log: Annotated[Path, typer.Argument(help="One of Inspect's .eval logs.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print LangSmith's answer and nothing else.")] = False,
 ) -> None:
-    """Send a log to LangSmith: an experiment beside the others on the same items."""
+    """Send a log to LangSmith as an experiment, shown next to other experiments on the same items."""
     from moot.cli.experiment import send_log
 
     send_log(log, as_json=as_json)
@@ -206,7 +211,7 @@ def eval_ragas(
 @evaluations.command("power")
 def eval_power(
     first: Annotated[float, typer.Argument(metavar="ACCURACY", help="One system's accuracy, from 0 to 1.")],
-    second: Annotated[float, typer.Argument(metavar="ACCURACY", help="The other's.")],
+    second: Annotated[float, typer.Argument(metavar="ACCURACY", help="The other system's accuracy, from 0 to 1.")],
     n: Annotated[int, typer.Option("--items", min=1, help="Number of items.")] = 200,
     discordant: Annotated[
         float | None,
@@ -214,7 +219,7 @@ def eval_power(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the items needed to tell two systems apart, and the power of a given number of items."""
-    from moot.cli.power import plan
+    """Compute the number of items needed to tell two systems apart, and the power of a given number of items."""
+    from moot.cli.power import print_power
 
-    plan(first, second, n, discordant, as_json=as_json)
+    print_power(first, second, n, discordant, as_json=as_json)

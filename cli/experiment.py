@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moot.cli.output import write_document
-from moot.evals._runs.experiment import experiment_of, send
+from moot.evals._runs.experiment import experiment_of, send_experiment
 from rich.console import Console
 
 
@@ -13,11 +13,11 @@ def send_log(path: Path, *, as_json: bool) -> None:
     """Sends a log, and prints the result or LangSmith's answer as JSON.
 
     Raises:
-        UserError, WorldError: as `experiment_of` and `send`.
+        UserError, WorldError: as `experiment_of` and `send_experiment`.
     """
     experiment = experiment_of(path)
-    made = send(experiment)
+    made = send_experiment(experiment)
     write_document(made, as_json=as_json, out=None)
     if not as_json:
-        sent = f"{len(experiment['results'])} samples of {experiment['dataset_name']!r}"
-        Console().print(f"{sent} are the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)
+        sent = f"Sent {len(experiment['results'])} samples of {experiment['dataset_name']!r}"
+        Console().print(f"{sent} as the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)

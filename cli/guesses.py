@@ -12,9 +12,9 @@ from typer.core import TyperGroup
 
 PANELS = {
     "Check claims": ("verify", "claims", "batch", "serve", "service", "report"),
-    "Look again": ("list", "show", "delete"),
-    "Choose": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
-    "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
+    "Stored debates": ("list", "show", "delete"),
+    "Configure and look up": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
+    "Measure and operate": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
 }
 """Commands by heading, in the order of help."""
 OTHER_NAMES = {
@@ -25,7 +25,7 @@ OTHER_NAMES = {
     "systems": "graphs",
     "methods": "graphs",
 }
-INSTEAD = {
+HINTS = {
     "models": "Models are named provider:name, for example openai:gpt-5-mini or ollama:qwen3:8b. To set a default: "
     "moot config set model NAME. To see all values: moot config",
     "page": "The page is opened by: moot serve --open",
@@ -35,7 +35,7 @@ INSTEAD = {
     "export": "To write reports: moot report ID --html. To write the record: moot show ID --json",
     "run": "To check a claim: moot verify CLAIM. Many: moot batch FILE --out FOLDER. Benchmarks: moot eval run",
 }
-OF_GROUPS = {
+GROUP_GUESSES = {
     "corpora": {
         "ls": "list",
         "add": "To add files to a corpus: moot index PATH --corpus NAME",
@@ -50,7 +50,7 @@ OF_GROUPS = {
     },
 }
 """Guesses within groups: an alias or a hint."""
-A_SENTENCE = 3
+LEAST_CLAIM_WORDS = 3
 """Least number of words after ``moot`` that count as a claim."""
 LISTS = ("graphs", "tasks", "presets", "list")
 """Commands that list by themselves, so that ``list`` after them is ignored."""
@@ -58,7 +58,7 @@ EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service":
 """Commands that need an extra of moot; other commands report a missing extra themselves."""
 
 
-class Guessing(TyperGroup):
+class GuessingGroup(TyperGroup):
     """A group of commands that accepts aliases, and answers an unknown name with the likely command."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -88,7 +88,7 @@ class Guessing(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolves the command, through aliases and guesses."""
         word = args[0]
-        guesses = OF_GROUPS.get(str(ctx.info_name), {}) if ctx.parent else OTHER_NAMES | INSTEAD
+        guesses = GROUP_GUESSES.get(str(ctx.info_name), {}) if ctx.parent else OTHER_NAMES | HINTS
         if word == "help" and not args[1:]:
             print(self.get_help(ctx))  # noqa: T201
             ctx.exit()
@@ -99,17 +99,21 @@ class Guessing(TyperGroup):
         elif guesses.get(word) in self.commands:
             args = [guesses[word], *args[1:]]
         if args[0] not in self.commands:
-            ctx.fail(guesses.get(word) or ("" if ctx.parent else instead(args)) or self._unknown(ctx, args[0], guesses))
+            ctx.fail(
+                guesses.get(word)
+                or ("" if ctx.parent else hint_for(args))
+                or self._unknown_command(ctx, args[0], guesses)
+            )
         return super().resolve_command(ctx, args)
 
-    def _unknown(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
+    def _unknown_command(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
         near = get_close_matches(word, [*self.commands, *guesses], n=1)
         named = guesses.get(near[0], near[0]) if near else ""
         known = f"Did you mean {ctx.command_path} {named}?" if named in self.commands else f"See: {ctx.command_path} -h"
         return f"There is no command {word!r}. {known}"
 
 
-def instead(args: list[str]) -> str:
+def hint_for(args: list[str]) -> str:
     """A hint for arguments that begin with a claim, a file or an address; empty if they do not."""
     word = args[0]
     if Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
@@ -117,6 +121,6 @@ def instead(args: list[str]) -> str:
     if word.startswith(("http://", "https://")) or Path(word).is_file():
         return f"To find the claims of a text: moot claims {word}"
     words = [one for one in args if not one.startswith("-")]
-    if len(" ".join(words).split()) >= A_SENTENCE:
+    if len(" ".join(words).split()) >= LEAST_CLAIM_WORDS:
         return f'To check a claim: moot verify "{" ".join(words)}"'
     return ""

@@ -1,4 +1,4 @@
-"""``moot list``, ``moot show``, ``moot delete``: debates kept on this machine, or in a database; ``moot corpora``."""
+"""``moot list``, ``moot show``, ``moot delete``: debates stored on this machine or in a database; ``moot corpora``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from moot.cli.database import Database, database_ledger, reading
-from moot.cli.guesses import Guessing
+from moot.cli.database import Database, database_ledger, using_database
+from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfGraph, Yes
 
 if TYPE_CHECKING:
     from moot.core.ledger.records import Debate
 
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or how these begin; see `moot list`.")]
+Ids = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Ids of debates, or the beginnings of ids; see `moot list`.")
+]
 SHOWN = 8
 """Characters of an id that the table shows."""
 LONGEST = 70
@@ -22,7 +24,7 @@ THREADS_STAY = (
     "The server's own table of threads is not changed: a thread is removed 30 days after its last change, or at once "
     "if the debate is deleted on the page."
 )
-corpora = typer.Typer(cls=Guessing, help="List, show and delete corpora.")
+corpora = typer.Typer(cls=GuessingGroup, help="List, show and delete corpora.")
 
 
 def list_command(
@@ -41,8 +43,8 @@ def list_command(
     """List stored debates, newest first: on this machine, or in the database that MOOT_DATABASE names."""
     found = []
     wanted = {"graph": graph, "status": status, "answer": answer}
-    with reading(database):
-        for entry in _entries(_day(since)):
+    with using_database(database):
+        for entry in _list_entries(_parse_day(since)):
             same = (
                 str(entry.get(key)).casefold() == value.casefold() for key, value in wanted.items() if value is not None
             )
@@ -50,22 +52,23 @@ def list_command(
                 found.append(entry)
             if len(found) == limit:
                 break
-        _with_users(found)
+        _add_users(found)
     if as_json:
-        _print(found)
+        _print_json(found)
         return
     if not found:
-        print("No such debate is kept." if any((graph, status, answer, text, since)) else "No debate is kept yet.")  # noqa: T201
+        is_filtered = any((graph, status, answer, text, since))
+        print("No stored debate matches." if is_filtered else "No debates are stored yet.")  # noqa: T201
         return
     from moot.cli.tables import show
     from rich.table import Table
     from rich.text import Text
 
     users = ["user"] if any("user" in entry for entry in found) else []
-    table = Table("id", "begun", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
+    table = Table("id", "started", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
     for entry in found:
-        claim = _clean(entry.get("claim") or entry.get("fault") or "")
-        begun = str(entry.get("started_at") or "")[:16].replace("T", " ")
+        claim = _one_line(entry.get("claim") or entry.get("fault") or "")
+        started = str(entry.get("started_at") or "")[:16].replace("T", " ")
         facts = (
             *(entry.get(name) for name in users),
             entry.get("graph"),
@@ -73,34 +76,36 @@ def list_command(
             entry.get("answer") or "-",
         )
         short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
-        table.add_row(entry["id"][-32:][:SHOWN], begun, *(Text(_clean(str(fact or ""))) for fact in facts), Text(short))
+        table.add_row(
+            entry["id"][-32:][:SHOWN], started, *(Text(_one_line(str(fact or ""))) for fact in facts), Text(short)
+        )
     show(table)
 
 
 def show_command(
-    id: Annotated[str, typer.Argument(help="Its id, or the beginning of it.")],
+    id: Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")],
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a debate of `moot list`: its transcript, or with --json its result document."""
     from moot.web import debates
 
-    with reading(database):
+    with using_database(database):
         document = debates.load(document_id(id))
     if as_json:
-        _print(document)
+        _print_json(document)
         return
     from moot.cli.screen import Screen
     from moot.transcript import ending, lines
-    from moot.transcript.document import fitting
+    from moot.transcript.document import checked_parts
     from moot.transcript.line import Line
     from rich.console import Console
 
-    with fitting():
-        told = [*lines(document), ending(document)]
+    with checked_parts():
+        sections = [*lines(document), ending(document)]
     console = Console(soft_wrap=not Console().is_terminal)
     screen = Screen(console, {turn["agent"] for turn in document["turns"]})
-    for section in told:
+    for section in sections:
         heading = [Line("", "", section.heading, "heading")] if section.heading != "Verdict" else []
         screen.show([*heading, *section.lines])
 
@@ -113,8 +118,8 @@ def delete_command(
     """Delete debates of `moot list` for good: their documents and their stored calls."""
     from moot.core.errors import UserError
 
-    with reading(database):
-        found = [_one(id) for id in ids]
+    with using_database(database):
+        found = [_find_debate(id) for id in ids]
         if running := [id for id, _, row in found if row and row.status == "running"]:
             raise UserError(f"The debate {running[0]} is still running: stop it first.", kind="bad_request")
         if not yes:
@@ -146,13 +151,13 @@ def document_id(id: str) -> str:
     """
     from moot.core.errors import UserError
 
-    name, stems, _ = _one(id)
+    name, stems, _ = _find_debate(id)
     if not stems:
         raise UserError(f"The debate {name} has no document: it was stopped before it started.", kind="missing_file")
     return stems[0]
 
 
-def _one(id: str) -> tuple[str, list[str], Debate | None]:
+def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
     """A debate's own id, the ids of its documents, and its row in the ledger.
 
     Raises:
@@ -167,14 +172,14 @@ def _one(id: str) -> tuple[str, list[str], Debate | None]:
         rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
     names = {stem[-32:] for stem in stems} | {*rows}
     if len(names) != 1:
-        known = f"Several ids begin with {id[:40]!r}: give more of the id." if names else ""
-        raise UserError(known or f"No debate {id[:40]!r} is kept; see `moot list`.", kind="unknown_debate")
+        known = f"The ids of several debates begin with {id[:40]!r}: give more of the id." if names else ""
+        raise UserError(known or f"There is no debate {id[:40]!r}; see `moot list`.", kind="unknown_debate")
     [name] = names
     return name, stems, rows.get(name)
 
 
-def _entries(since: str) -> Any:
-    """List entries of all debates, newest first, with and without a document."""
+def _list_entries(since: str) -> Any:
+    """The entries of `moot list` for all debates, newest first, with and without a document."""
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
     from moot.web.table import undocumented_entry
@@ -183,31 +188,31 @@ def _entries(since: str) -> Any:
     documents = {stem[-32:] for stem in stems}
     with existing_ledger() as file:
         rows = file.outline() if file else []
-        begun = {
-            f"{debates.moment_at(started)}-{id}": (id, status)
+        undocumented = {
+            f"{debates.id_time_at(started)}-{id}": (id, status)
             for id, status, started in rows
             if id not in documents and status != "done"
         }
-        for stem in sorted({*stems, *begun}, reverse=True):
+        for stem in sorted({*stems, *undocumented}, reverse=True):
             if stem[:8] < since:
                 return
-            if stem not in begun:
+            if stem not in undocumented:
                 yield debates.entry(stem)
-            elif file and (row := next(iter(file.debates(id=begun[stem][0])), None)):
+            elif file and (row := next(iter(file.debates(id=undocumented[stem][0])), None)):
                 user = {"user": row.person} if row.person else {}
-                yield {**undocumented_entry(row), "status": begun[stem][1], **user}
+                yield {**undocumented_entry(row), "status": undocumented[stem][1], **user}
 
 
-def _with_users(entries: list[dict[str, Any]]) -> None:
+def _add_users(entries: list[dict[str, Any]]) -> None:
     """Adds each debate's user, if a service's database is read and the service has users."""
     if ledger := database_ledger():
-        users = ledger.people([entry["id"] for entry in entries])
+        users = ledger.owners_of([entry["id"] for entry in entries])
         for entry in entries:
             if user := users.get(entry["id"]):
                 entry["user"] = user
 
 
-def _day(since: str | None) -> str:
+def _parse_day(since: str | None) -> str:
     from datetime import date
 
     from moot.core.errors import UserError
@@ -220,13 +225,13 @@ def _day(since: str | None) -> str:
         raise UserError(f"--since takes a day such as 2026-11-22, not {since!r}.", kind="invalid_setting") from error
 
 
-def _print(found: Any) -> None:
+def _print_json(found: Any) -> None:
     import json
 
     print(json.dumps(found, ensure_ascii=False, indent=2))  # noqa: T201
 
 
-def _clean(text: str) -> str:
+def _one_line(text: str) -> str:
     from moot.retrievers._evidence import clean
 
     return " ".join(clean(text).split())
@@ -247,9 +252,9 @@ def corpora_list(as_json: AsJson = False) -> None:
     """List the corpora, as without a command."""
     from moot.retrievers._corpus import known_corpora
 
-    found = [_corpus(name) for name in known_corpora()]
+    found = [_corpus_facts(name) for name in known_corpora()]
     if as_json:
-        _print(found)
+        _print_json(found)
         return
     from moot.cli.tables import show
     from rich.table import Table
@@ -265,9 +270,9 @@ def corpora_list(as_json: AsJson = False) -> None:
 @corpora.command("show")
 def corpora_show(name: str, as_json: AsJson = False) -> None:
     """Show a corpus: its passages, encoder and state."""
-    found = _corpus(_known(name))
+    found = _corpus_facts(_existing_corpus(name))
     if as_json:
-        _print(found)
+        _print_json(found)
         return
     for key, value in found.items():
         if value is not None:
@@ -280,7 +285,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
     from moot.core.errors import UserError
     from moot.retrievers._corpus import delete_corpus, read_manifest
 
-    if read_manifest(_known(name)) is None:
+    if read_manifest(_existing_corpus(name)) is None:
         raise UserError(f"The demo corpus {name!r} comes with moot and was not built here.", kind="invalid_corpus")
     if not yes:
         typer.confirm(f"Delete the corpus {name} for good?", abort=True)
@@ -288,7 +293,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
     print(f"Deleted: {name}")  # noqa: T201
 
 
-def _known(name: str) -> str:
+def _existing_corpus(name: str) -> str:
     from moot.core.errors import UserError
     from moot.retrievers._corpus import known_corpora
 
@@ -298,7 +303,7 @@ def _known(name: str) -> str:
     return name
 
 
-def _corpus(name: str) -> dict[str, Any]:
+def _corpus_facts(name: str) -> dict[str, Any]:
     from moot.core.errors import MootError
     from moot.retrievers._corpus import read_manifest
 
@@ -308,5 +313,5 @@ def _corpus(name: str) -> dict[str, Any]:
         return {"name": name, "passages": None, "encoder": None, "state": f"damaged: {error.detail}"}
     if manifest is None:
         return {"name": name, "passages": None, "encoder": None, "state": "comes with moot, not built yet"}
-    state = "whole" if manifest.complete else "not complete: index it again"
+    state = "complete" if manifest.complete else "not complete: index it again"
     return {"name": name, "passages": manifest.passages, "encoder": manifest.encoder, "state": state}

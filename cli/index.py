@@ -12,7 +12,7 @@ from pathlib import Path
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.retrievers import index_passages, read_passages
-from moot.retrievers._corpus import check_own
+from moot.retrievers._corpus import check_own_name
 from moot.retrievers._documents.fetch import is_url
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._files import read_page
@@ -34,7 +34,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
         UserError: there is nothing to read, the name is not valid, or the corpus has another encoder. Readable files
             are indexed first; if some were unreadable, the error comes at the end, after a message on each.
     """
-    check_own(corpus)
+    check_own_name(corpus)
     fill: Fill = fill_in_process
     console = Console(stderr=True)
     if queue:
@@ -69,8 +69,8 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
                 bar = progress.add_task(f"indexing into {corpus}", total=None)
                 stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
     finally:
-        for said in (*notes, *map(str, refused)):
-            console.print(said, highlight=False, markup=False, soft_wrap=True)
+        for note in (*notes, *map(str, refused)):
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(

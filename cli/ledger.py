@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from moot.cli.database import Database, database_ledger, reading
-from moot.cli.guesses import Guessing
+from moot.cli.database import Database, database_ledger, using_database
+from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfGraph
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moot.core.ledger.records import Debate, Entry
     from moot.core.postgres.served import ServedLedger
 
-ledger = typer.Typer(cls=Guessing, help="Show, move and remove the stored calls of debates.")
+ledger = typer.Typer(cls=GuessingGroup, help="Show, move and remove the stored calls of debates.")
 
 Id = Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")]
 SHOWN = 8
@@ -47,7 +47,7 @@ def list_command(
     with existing_ledger(database) as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:
-        _print([_facts(debate) for debate in debates])
+        _print_json([_debate_facts(debate) for debate in debates])
         return
     from moot.cli.tables import show
     from rich.table import Table
@@ -56,10 +56,10 @@ def list_command(
     if not debates:
         print("No such debate is in the ledger." if status or graph or text else "The ledger is empty.")  # noqa: T201
         return
-    table = Table("id", "begun", "system", "status", "entries", "size", "input", box=None, padding=(0, 2, 0, 0))
+    table = Table("id", "started", "system", "status", "entries", "size", "input", box=None, padding=(0, 2, 0, 0))
     for debate in debates:
-        facts = (debate.graph, debate.status, str(debate.entries), _size(debate.size), _claim(debate))
-        table.add_row(debate.id[:SHOWN], _moment(debate.started), *map(Text, facts))
+        facts = (debate.graph, debate.status, str(debate.entries), _format_size(debate.size), _claim_line(debate))
+        table.add_row(debate.id[:SHOWN], _format_time(debate.started), *map(Text, facts))
     show(table)
 
 
@@ -70,24 +70,34 @@ def show_command(id: Id, database: Database = None, as_json: AsJson = False) -> 
         debate = _find(file, id)
         entries = [entry for _, entry in file.entries(debate.id)] if file else []
     if as_json:
-        _print({**_facts(debate), "entries": [_entry_facts(entry) for entry in entries]})
+        _print_json({**_debate_facts(debate), "entries": [_entry_facts(entry) for entry in entries]})
         return
     from moot.cli.tables import show
     from rich.table import Table
     from rich.text import Text
 
     about = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    facts = {name: value for name, value in _facts(debate).items() if name not in ("settings", "input", "size")}
-    facts |= {"started": _moment(debate.started), "updated": _moment(debate.updated), "input": _claim(debate, 1000)}
+    facts = {name: value for name, value in _debate_facts(debate).items() if name not in ("settings", "input", "size")}
+    facts |= {
+        "started": _format_time(debate.started),
+        "updated": _format_time(debate.updated),
+        "input": _claim_line(debate, 1000),
+    }
     for name, value in facts.items():
         if value is not None:
-            about.add_row(name.replace("_", " "), Text(_clean(str(value))))
+            about.add_row(name.replace("_", " "), Text(_one_line(str(value))))
     show(about)
     if debate.entries:
-        table = Table("", "kind", "kept", "size", "call", "key", box=None, padding=(0, 2, 0, 0))
+        table = Table("", "kind", "stored", "size", "call", "key", box=None, padding=(0, 2, 0, 0))
         for number, entry in enumerate(entries, 1):
-            said = ", ".join(f"{name} {value}" for name, value in entry.about.items() if isinstance(value, str))
-            row = (entry.key.kind, _moment(entry.created), _size(entry.size), _clean(said), entry.key.hash[:SHOWN])
+            call = ", ".join(f"{name} {value}" for name, value in entry.about.items() if isinstance(value, str))
+            row = (
+                entry.key.kind,
+                _format_time(entry.created),
+                _format_size(entry.size),
+                _one_line(call),
+                entry.key.hash[:SHOWN],
+            )
             table.add_row(str(number), *map(Text, row))
         show(table)
 
@@ -104,7 +114,7 @@ def export_command(
     with existing_ledger(database) as ledger_file:
         debate = _find(ledger_file, id)
         count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
-    print(f"The debate {debate.id} is in {file}, entries: {count}.")  # noqa: T201
+    print(f"Wrote the debate {debate.id} to {file}; entries: {count}.")  # noqa: T201
 
 
 @ledger.command("import")
@@ -116,7 +126,7 @@ def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot le
 
     with closing(LedgerFile(ledger_path())) as ledger_file:
         id, count = import_debate(ledger_file, file)
-    print(f"The debate {id} was added, entries: {count}.")  # noqa: T201
+    print(f"Added the debate {id}; entries: {count}.")  # noqa: T201
 
 
 @ledger.command("delete")
@@ -131,13 +141,15 @@ def delete_command(id: Id, database: Database = None) -> None:
         if file:
             with file.transaction():
                 file.delete(debate.id)
-    print(f"The debate {debate.id} was removed, entries: {debate.entries}.")  # noqa: T201
+    print(f"Removed the debate {debate.id}; entries: {debate.entries}.")  # noqa: T201
 
 
 @ledger.command("prune")
 def prune_command(
     everything: Annotated[bool, typer.Option("--all", help="Remove every debate that is not running.")] = False,
-    older: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates older than this.")] = None,
+    older: Annotated[
+        float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates that are older than this many days.")
+    ] = None,
 ) -> None:
     """Remove this machine's debates older than 30 days, then the oldest beyond 1 GB. moot does this automatically."""
     from moot.core.ledger.file import DAYS
@@ -146,7 +158,7 @@ def prune_command(
     with existing_ledger() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
-    print(f"The stored calls of {debates} debates were removed; the file is {_size(size)} smaller.")  # noqa: T201
+    print(f"The stored calls of {debates} debates were removed; the file is {_format_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager
@@ -159,7 +171,7 @@ def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | Served
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile
 
-    with reading(database):
+    with using_database(database):
         if found := database_ledger():
             yield found
         elif not ledger_path().exists():
@@ -181,11 +193,11 @@ def _find(file: LedgerFile | ServedLedger | None, id: str) -> Debate:
     if not found:
         raise UserError(f"There is no debate {id!r} in the ledger; see `moot ledger`.", kind="unknown_debate")
     if len(found) > 1:
-        raise UserError(f"Several debates begin with {id}; give more of the id.", kind="unknown_debate")
+        raise UserError(f"The ids of several debates begin with {id!r}: give more of the id.", kind="unknown_debate")
     return found[0]
 
 
-def _facts(debate: Debate) -> dict[str, Any]:
+def _debate_facts(debate: Debate) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {name: value for name, value in asdict(debate).items() if name != "fingerprint"}
@@ -196,31 +208,31 @@ def _entry_facts(entry: Entry) -> dict[str, Any]:
     return {**key, "about": dict(entry.about), "created": entry.created, "size": entry.size}
 
 
-def _print(document: Any) -> None:
+def _print_json(document: Any) -> None:
     import json
 
     print(json.dumps(document, ensure_ascii=False, indent=2))  # noqa: T201
 
 
-def _claim(debate: Debate, most: int = 80) -> str:
+def _claim_line(debate: Debate, most: int = 80) -> str:
     """The claim or text of a debate, on one line."""
     from moot.web.table import claim_in
 
-    text = _clean(claim_in(debate.input) if isinstance(debate.input, dict) else str(debate.input))
+    text = _one_line(claim_in(debate.input) if isinstance(debate.input, dict) else str(debate.input))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _clean(text: str) -> str:
+def _one_line(text: str) -> str:
     from moot.retrievers._evidence import clean
 
     return " ".join(clean(text).split())
 
 
-def _moment(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     from datetime import datetime
 
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
 
 
-def _size(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

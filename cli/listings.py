@@ -68,7 +68,7 @@ def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
     part = parts.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
     if part is None:
         return ""
-    return "".join(f"\n- {name}: {of.get('description', '')}" for name, of in part["properties"].items())
+    return "".join(f"\n- {name}: {about.get('description', '')}" for name, about in part["properties"].items())
 
 
 def bounds(field: dict[str, Any]) -> str:

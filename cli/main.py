@@ -14,10 +14,10 @@ from moot.cli.asking import with_options_of
 from moot.cli.batch.command import batch
 from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
-from moot.cli.completing import completing
+from moot.cli.completing import completion_for
 from moot.cli.config import config
 from moot.cli.evaluations import evaluations
-from moot.cli.guesses import PANELS, Guessing
+from moot.cli.guesses import PANELS, GuessingGroup
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 from moot.cli.parameters import AsJson
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from moot.core.errors import MootError
 
 app = typer.Typer(
-    cls=Guessing,
+    cls=GuessingGroup,
     help="Check claims by letting language models argue over evidence.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -101,15 +101,17 @@ def verify(
     graph: Annotated[
         str | None,
         typer.Option(
-            help="The debate system; see `moot graphs`.  [default: tool_mad]", autocompletion=completing("graphs")
+            help="The debate system; see `moot graphs`.  [default: tool_mad]", autocompletion=completion_for("graphs")
         ),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completing("presets")),
+        typer.Option(
+            help="A bundle of task and settings; see `moot presets`.", autocompletion=completion_for("presets")
+        ),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="The kind of answer; see `moot tasks`.", autocompletion=completing("tasks"))
+        str | None, typer.Option(help="The kind of answer; see `moot tasks`.", autocompletion=completion_for("tasks"))
     ] = None,
     labels: Annotated[
         str | None,
@@ -131,11 +133,11 @@ def verify(
     ] = None,
     claim_date: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="When the claim was said: a year, a month or a day, such as 2020-10-25."),
+        typer.Option(metavar="DATE", help="When the claim was made: a year, a month or a day, such as 2020-10-25."),
     ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said the claim.")] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completing("models"))
+        str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completion_for("models"))
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -143,14 +145,14 @@ def verify(
             "--set",
             metavar="KEY=VALUE",
             help="A setting; VALUE is read as JSON if it parses, else as text. Repeatable.",
-            autocompletion=completing("settings"),
+            autocompletion=completion_for("settings"),
         ),
     ] = None,
     corpus: Annotated[
         str | None,
         typer.Option(
             help="The corpus to search; see `moot index`. Without it, demo corpora are searched. With a model of your "
-            "own they do not replace web search: without a key for web search, Wikipedia does."
+            "own and no key for web search, Wikipedia is searched instead of the web."
         ),
     ] = None,
     calibration: Annotated[
@@ -158,13 +160,14 @@ def verify(
         typer.Option(
             metavar="FILE",
             help="A file of `moot calibrate`: adds a prediction set and a decision (act or escalate) to the verdict. "
-            "Refused if the debate's settings differ from those that it was fitted on.",
+            "Rejected if the debate's settings differ from the settings that it was fitted on.",
         ),
     ] = None,
     ask: Annotated[
         str | None,
         typer.Option(
-            metavar="MOMENTS", help="Moments to ask you, separated by commas: queries,premises,evidence,remark,verdict."
+            metavar="MOMENTS",
+            help="Points at which to ask you, separated by commas: queries,premises,evidence,remark,verdict.",
         ),
     ] = None,
     resume: Annotated[
@@ -193,7 +196,8 @@ def verify(
         ),
     ] = None,
     equal: Annotated[
-        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.  [default: tokens]")
+        str | None,
+        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.  [default: tokens]"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[
@@ -206,27 +210,27 @@ def verify(
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # first, because the imports below take a second
-        from moot.cli.asking import asked_by, named_settings
-        from moot.cli.beside import control_of
-        from moot.cli.resuming import SettingSources, begins, last_unfinished
-        from moot.cli.verify import debate
+        from moot.cli.asking import input_from_options, named_settings
+        from moot.cli.beside import parse_control
+        from moot.cli.resuming import SettingSources, debate_setup, graph_to_resume
+        from moot.cli.verify import debate_and_print
         from moot.core.config import usual_settings, value_of
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
         chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
-        asked = {"claim": claim, **asked_by(options, bundle.task)}
+        asked = {"claim": claim, **input_from_options(options, bundle.task)}
         if resume and graph is None and preset is None:
-            graph = last_unfinished(asked, beside)
+            graph = graph_to_resume(asked, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
-        begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
-        control = control_of(beside, equal, begun.settings)
-        raise SystemExit(debate(system, asked, begun, stop, as_json=as_json, out=out, control=control))
+        setup = debate_setup(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
+        control = parse_control(beside, equal, setup.settings)
+        raise SystemExit(debate_and_print(system, asked, setup, stop, as_json=as_json, out=out, control=control))
 
 
 app.command("batch")(
-    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
+    with_options_of(verify, left_out=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
 
 
@@ -249,7 +253,7 @@ def report_command(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder, or the file if there is one report.", show_default="beside each document"),
+        typer.Option(help="The folder, or the file if there is one report.", show_default="next to each document"),
     ] = None,
     model: Annotated[
         str | None,
@@ -313,7 +317,7 @@ def presets(as_json: AsJson = False) -> None:
 @app.command("settings")
 def settings_command(
     graph: Annotated[
-        str, typer.Argument(help="The debate system, or find_claims.", autocompletion=completing("all graphs"))
+        str, typer.Argument(help="The debate system, or find_claims.", autocompletion=completion_for("all graphs"))
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -358,9 +362,9 @@ def index(
 @app.command("serve")
 def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
-    host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs MOOT_TOKEN.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Addresses other than loopback need MOOT_TOKEN.")
+    ] = "127.0.0.1",
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates that run at the same time.")] = 10,
     studio: Annotated[
         bool, typer.Option("--studio", help="Allow LangGraph Studio, a website, to use the server.")
@@ -370,14 +374,14 @@ def serve_command(
     """Serve the page, the LangGraph API and MCP on this machine."""
     from moot.web.serve import serve
 
-    serve(host, port, at_once, studio=studio, opened=opened)
+    serve(host, port, at_once, studio=studio, open_browser=opened)
 
 
 @app.command("service")
 def service_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+        str, typer.Option(help="The address to listen on. Addresses other than loopback need MOOT_USERS or MOOT_TOKEN.")
     ] = "127.0.0.1",
     at_once: Annotated[
         int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
@@ -403,7 +407,7 @@ def service_command(
 
 @app.command("assistants")
 def assistants_command(
-    url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",
+    url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",
 ) -> None:
     """Create an assistant for each preset on a running server. Safe to run again."""
     from moot.web.assistants import create_assistants

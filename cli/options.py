@@ -41,7 +41,7 @@ def parse_pairs(
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set takes KEY=VALUE, not {pair!r}.", kind="invalid_setting")
-        put(values, key.strip(), text, defaults or {})
+        set_at_key(values, key.strip(), text, defaults or {})
     return values
 
 
@@ -70,7 +70,7 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     return labels
 
 
-def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
+def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
     """Sets the value at a dotted key; a number in the key is the index of a list element, from 0.
 
     Raises:
@@ -86,18 +86,20 @@ def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -
         value: Any = json.loads(text)
     except ValueError:
         value = text
-    place: Any = values
+    target: Any = values
     for i, part in enumerate(path):
         last = i + 1 == len(path)
-        if isinstance(place, list):
-            if not part.isdecimal() or int(part) >= len(place):
-                raise UserError(f"--set {key}: the list has {len(place)} elements, from 0.", kind="invalid_setting")
+        if isinstance(target, list):
+            if not part.isdecimal() or int(part) >= len(target):
+                raise UserError(
+                    f"--set {key}: the list has {len(target)} elements, numbered from 0.", kind="invalid_setting"
+                )
             index: Any = int(part)
-        elif isinstance(place, dict):
+        elif isinstance(target, dict):
             index = part
         else:
             raise UserError(f"--set {key}: {path[i - 1]} is already a plain value.", kind="invalid_setting")
         if last:
-            place[index] = value
+            target[index] = value
         else:
-            place = place[index] if isinstance(place, list) else place.setdefault(index, {})
+            target = target[index] if isinstance(target, list) else target.setdefault(index, {})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from moot.core.files import not_written, write_whole
+from moot.core.files import write_atomically, write_error
 
 
 def write_document(
@@ -15,15 +15,15 @@ def write_document(
     *,
     as_json: bool,
     out: Path | None,
-    form: Callable[[dict[str, Any]], str] | None = None,
+    render: Callable[[dict[str, Any]], str] | None = None,
 ) -> None:
     """Writes a document to a file if one is named, and prints it if ``as_json``.
 
     Args:
         document: the document.
-        as_json: whether it is printed.
+        as_json: whether to print the document.
         out: the file.
-        form: renders the file's content; by default the document as JSON.
+        render: renders the file's content; by default the document as JSON.
 
     Raises:
         UserError, WorldError: the file cannot be written; an old file is left unchanged.
@@ -31,9 +31,9 @@ def write_document(
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:
         try:
-            write_whole(out, form(document) if form else text + "\n")
+            write_atomically(out, render(document) if render else text + "\n")
         except OSError as error:  # the result has cost money: print it instead of losing it
             print(text)  # noqa: T201
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
     if as_json:
         print(text)  # noqa: T201

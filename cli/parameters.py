@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 OfGraph = Annotated[str | None, typer.Option(help="Only debates of this system.")]
 MostDebates = Annotated[int, typer.Option(min=1, help="Most debates.")]
 
-# Of several processes:
+# Options of commands that run debates in several processes
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Processes.")]
 DebatesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")]
 MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")]
 
-# Of measuring:
+# Options of commands that run evaluations
 SettingsOfAll = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 
-def plan(first: float, second: float, n: int, discordant: float | None, *, as_json: bool) -> None:
+def print_power(first: float, second: float, n: int, discordant: float | None, *, as_json: bool) -> None:
     """Prints the power of n items for two accuracies, for each design, as a table or as one JSON document.
 
     Raises:
@@ -29,16 +29,18 @@ def plan(first: float, second: float, n: int, discordant: float | None, *, as_js
 
 def designs_table(found: Separation) -> Table:
     """One row per design."""
-    luckiest = f"In the luckiest pairing of {found.n:,} items the exact McNemar test gives p = {found.smallest_p:.2g}"
+    best = (
+        f"In the most favourable pairing of {found.n:,} items, the exact McNemar test gives p = {found.smallest_p:.2g}"
+    )
     can = (
-        "so they may tell the two apart."
+        "so they may tell the two systems apart."
         if found.separable
-        else "so they cannot tell the two apart, however they fall."
+        else "so no pairing can tell the two systems apart."
     )
     caption = (
-        f"A difference of {found.difference:+.3f}. Items: needed for a power of {POWER:.0%} at p = {ALPHA:g}, of each "
-        f"system for two samples. Detectable: the smallest difference with that power at {found.n:,} items.\n"
-        f"{luckiest}, {can}"
+        f"A difference of {found.difference:+.3f}. Items: the number needed for a power of {POWER:.0%} at "
+        f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest difference with that "
+        f"power at {found.n:,} items.\n{best}, {can}"
     )
     columns = ("design", "discordant", f"power at {found.n:,}", "items", "detectable")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

@@ -14,24 +14,24 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from moot.cli.compare import on_screen
+from moot.cli.compare import terminal_table
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import MootError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.evals._report.tables import Cell, Column, Table, as_csv, columns
-from moot.evals._runs.ragas import METRICS, AnsweredSample, Figure, check_installed, measure, read_answers
+from moot.evals._runs.ragas import METRICS, AnsweredSample, MetricValue, check_installed, measure, read_answers
 from moot.evals._stats.outcomes import mean_score
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 INTERRUPTED = 130
-UNMEASURED = Figure(None, "not measured: the command ended before", failed=True)
+UNMEASURED = MetricValue(None, "not measured: the command ended first", failed=True)
 MOST_REASONS = 5
 """Most reasons for missing figures that are printed."""
 MOST_IDS = 5
 """Most samples that are named with each reason."""
-RUN = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
+RUN_COLUMNS = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
 """Columns that identify a row's run."""
 
 
@@ -62,10 +62,10 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     check_installed()
     samples, notes = read_answers(options.log, options.limit)
     console = Console(stderr=True)
-    measured: dict[int, dict[str, Figure]] = {}
+    measured: dict[int, dict[str, MetricValue]] = {}
     ended: MootError | None = None
     try:
-        _run(samples, options, measured, console)
+        _measure_all(samples, options, measured, console)
     except MootError as error:
         ended = error
     except KeyboardInterrupt:
@@ -73,25 +73,25 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     if ended is not None and not measured:
         raise ended
     figures = [measured.get(n) or dict.fromkeys(METRICS, UNMEASURED) for n in range(len(samples))]
-    _give(samples, figures, options, as_json=as_json, out=out)
-    for note in [*notes, *_reasons(samples, figures)]:
+    _write_results(samples, figures, options, as_json=as_json, out=out)
+    for note in [*notes, *_missing_notes(samples, figures)]:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if ended is not None:
         raise ended
     if len(measured) < len(samples):
         return INTERRUPTED
-    return 3 if any(figure.failed for of in figures for figure in of.values()) else 0
+    return 3 if any(figure.failed for sample in figures for figure in sample.values()) else 0
 
 
-def _run(
-    samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, Figure]], console: Console
+def _measure_all(
+    samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, MetricValue]], console: Console
 ) -> None:
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("samples"))
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(samples))
 
-        def done(place: int, figures: dict[str, Figure]) -> None:
-            measured[place] = figures
+        def done(index: int, figures: dict[str, MetricValue]) -> None:
+            measured[index] = figures
             progress.update(bar, completed=len(measured))
 
         async def work() -> None:
@@ -103,9 +103,9 @@ def _run(
         asyncio.run(work())
 
 
-def _give(
+def _write_results(
     samples: Sequence[AnsweredSample],
-    figures: Sequence[dict[str, Figure]],
+    figures: Sequence[dict[str, MetricValue]],
     options: Options,
     *,
     as_json: bool,
@@ -117,69 +117,75 @@ def _give(
         "ragas_version": version("ragas"),
         "model": options.model,
         "embedder": options.embedder,
-        "systems": _records(systems := systems_table(samples, figures)),
-        "samples": _records(each := samples_table(samples, figures)),
+        "systems": _as_records(systems := systems_table(samples, figures)),
+        "samples": _as_records(each := samples_table(samples, figures)),
     }
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if as_json:
         print(text, end="")  # noqa: T201
     else:
-        unsaid = [column.key for column in RUN if column.key == "file" or not any(systems.column(column.key))]
-        show(on_screen(systems.without(unsaid)))
+        hidden = [column.key for column in RUN_COLUMNS if column.key == "file" or not any(systems.column(column.key))]
+        show(terminal_table(systems.without(hidden)))
     if out is not None:
         try:
-            write_whole(out, as_csv(each) if out.suffix == ".csv" else text)
+            write_atomically(out, as_csv(each) if out.suffix == ".csv" else text)
         except OSError as error:  # the result has cost money: print it instead of losing it
             print("" if as_json else text, end="")  # noqa: T201
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
 
 
-def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:
+def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
     """One row per run: for each metric the mean, the number of samples, and the number of missing ones."""
-    heads = [*RUN, *columns("count", samples="")]
+    heads = [*RUN_COLUMNS, *columns("count", samples="")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), *columns("count", **{f"{name}_n": "n", f"{name}_missing": "missing"})]
     rows = []
     for _, group in groupby(zip(samples, figures, strict=True), key=lambda one: one[0].file):
-        of = list(group)
-        row: list[Cell] = [*_run_of(of[0][0]), len(of)]
+        measured = list(group)
+        row: list[Cell] = [*_run_cells(measured[0][0]), len(measured)]
         for name in METRICS:
-            score = mean_score([figure[name].value for _, figure in of])
+            score = mean_score([figure[name].value for _, figure in measured])
             row += [score.value, score.n, score.missing]
         rows.append(row)
     return Table("systems", "RAGAS", "", tuple(heads), tuple(map(tuple, rows)))
 
 
-def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:
+def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
     """One row per sample: for each metric the value, or why it is missing."""
-    heads = [*RUN, *columns("text", id="sample")]
+    heads = [*RUN_COLUMNS, *columns("text", id="sample")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
     rows = [
-        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].why))]
-        for sample, of in zip(samples, figures, strict=True)
+        [
+            *_run_cells(sample),
+            sample.id,
+            *(cell for name in METRICS for cell in (row[name].value, row[name].reason)),
+        ]
+        for sample, row in zip(samples, figures, strict=True)
     ]
     return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
 
 
-def _run_of(sample: AnsweredSample) -> list[Cell]:
+def _run_cells(sample: AnsweredSample) -> list[Cell]:
     seed = "" if sample.seed is None else str(sample.seed)
     return [sample.system, sample.benchmark, sample.model or "", seed, sample.file]
 
 
-def _records(of: Table) -> list[dict[str, Any]]:
-    names = [column.key for column in of.columns]
-    return [dict(zip(names, row, strict=True)) for row in of.rows]
+def _as_records(table: Table) -> list[dict[str, Any]]:
+    names = [column.key for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
-def _reasons(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> list[str]:
+def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
     """Why figures are missing: each reason with its number of samples and the first of them."""
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)
-        missing = [(of[name].why, f"{sample.system} {sample.id}") for sample, of in each if of[name].why]
+        missing = [
+            (figure[name].reason, f"{sample.system} {sample.id}") for sample, figure in each if figure[name].reason
+        ]
         for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
-            ids = [id for said, id in missing if said == why]
+            ids = [id for reason, id in missing if reason == why]
             more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""
             named = f"{', '.join(ids[:MOST_IDS])}{more}"
             lines.append(f"No {title} for {times} sample{'s' * (times > 1)} ({named}): {' '.join(why.split())[:300]}")

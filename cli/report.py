@@ -12,8 +12,8 @@ from typing import Any
 
 from moot.cli.history import document_id
 from moot.core.errors import MootError, UserError
-from moot.core.files import check_writable, not_written, write_whole
-from moot.transcript.report.claim_review import checked_publisher, claim_review
+from moot.core.files import check_writable, write_atomically, write_error
+from moot.transcript.report.claim_review import check_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
 from moot.web.debates import LARGEST, parse_document, path_of
@@ -41,17 +41,17 @@ def write_reports(
         documents: result documents, and folders of them.
         kinds: keys of `SUFFIXES`.
         out: the folder, or the file if there is one report; None for the folder of each document.
-        publisher: for claim reviews.
+        publisher: the publisher named in claim reviews.
         model: writes a summary for each document without one; the document stores it.
 
     Raises:
         UserError: there is no document, the file or folder cannot be written, or a claim review has no publisher.
     """
-    found = list(_found(documents))
+    found = list(_document_paths(documents))
     if not found:
         raise UserError("There is no document here: name result documents (.json) or folders.", kind="missing_file")
     if "claimreview" in kinds:
-        checked_publisher(publisher.name, publisher.url)
+        check_publisher(publisher.name, publisher.url)
         if len(found) > 1 and "{id}" not in publisher.url:
             raise UserError(
                 "Each review needs its own address: put {id} into --url; it is replaced by each file's name.",
@@ -99,7 +99,7 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
     return report(document, kind)
 
 
-def _found(paths: Sequence[Path]) -> Iterator[Path]:
+def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             inside = sorted(one for one in path.glob("*.json") if not one.name.endswith(SUFFIXES["claimreview"]))
@@ -126,9 +126,9 @@ def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:
 def _write(target: Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, text)
+        write_atomically(target, text)
     except OSError as error:
-        raise not_written(target, error) from error
+        raise write_error(target, error) from error
 
 
 # --- moot verify --out ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ FORMS = {"": None, ".json": None, ".html": "html", ".htm": "html", ".md": "md"}
 """Kind of report by file suffix; None for the document itself."""
 
 
-def form_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
+def renderer_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
     """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:

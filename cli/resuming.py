@@ -17,7 +17,7 @@ from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
-from moot.nodes._models.keeping import MODES, LedgerUse, Mode
+from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._vendors.catalogue import check_provider
 
@@ -41,10 +41,10 @@ class SettingSources:
     pairs: Sequence[str]
     named: Mapping[str, Any]
     preset: Mapping[str, Any]
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-def begins(
+def debate_setup(
     system: DebateSystem,
     given: Mapping[str, Any],
     chosen: SettingSources,
@@ -68,30 +68,30 @@ def begins(
     Raises:
         UserError: no such mode, options that exclude each other, no debate to resume, or one with other settings.
     """
-    mode = mode_of(ledger or value_of("ledger") or "record")
+    mode = parse_mode(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):
         raise UserError(
             "--resume uses the calls that the ledger recorded: leave out --fresh and --ledger.",
             kind="invalid_setting",
         )
     settings = parse_settings(
-        system.settings, chosen.pairs, {**chosen.usual, **chosen.preset, **chosen.named}, system.name
+        system.settings, chosen.pairs, {**chosen.defaults, **chosen.preset, **chosen.named}, system.name
     )
     check_models(settings)
     if fresh or mode != "record":
         return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
     of_input = asyncio.run(unfinished_debates(system.name, given))
     if control:
-        of_input += asyncio.run(without_control(system.name, given, control))
+        of_input += asyncio.run(debates_without_control(system.name, given, control))
     if resume:
         if not of_input:
-            raise nothing_left(f" of {system.name}")
+            raise nothing_to_resume(f" of {system.name}")
         earlier = of_input[0]
-        settings = settings_of(system, chosen, settings, earlier)
-        return DebateSetup(settings, use_of(earlier), earlier)
+        settings = resumed_settings(system, chosen, settings, earlier)
+        return DebateSetup(settings, resumed_use(earlier), earlier)
     asked = anonymised(settings.recorded())
-    found = next((debate for debate in of_input if is_same(debate, asked)), None)
-    return DebateSetup(settings, use_of(found) if found else LedgerUse(mode), found)
+    found = next((debate for debate in of_input if can_continue(debate, asked)), None)
+    return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
 
 
 def check_models(settings: Settings) -> None:
@@ -108,19 +108,19 @@ def check_models(settings: Settings) -> None:
             check_provider(choice if isinstance(choice, str) else choice.model)
 
 
-def is_same(debate: Debate, asked: Mapping[str, Any]) -> bool:
-    """Whether a debate can continue with these recorded settings; if it is done, its ceilings must be equal, too."""
+def can_continue(debate: Debate, asked: Mapping[str, Any]) -> bool:
+    """Whether a debate can continue with these settings. If it is done, its ceilings must be equal, too."""
     if debate.status != "done":
         asked, debate = without_ceilings(asked), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == asked
 
 
-def use_of(earlier: Debate) -> LedgerUse:
+def resumed_use(earlier: Debate) -> LedgerUse:
     """The use of the ledger by a resumed debate, or by one that is done and only replayed."""
     return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 
-def mode_of(text: str) -> Mode:
+def parse_mode(text: str) -> Mode:
     """A mode of the ledger by its name.
 
     Raises:
@@ -132,7 +132,7 @@ def mode_of(text: str) -> Mode:
     raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
 
 
-def last_unfinished(given: Mapping[str, Any], control: str | None = None) -> str:
+def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
     """The system of the last debate of an input that is unfinished, or whose control is unfinished.
 
     Args:
@@ -144,13 +144,13 @@ def last_unfinished(given: Mapping[str, Any], control: str | None = None) -> str
     """
     found = asyncio.run(unfinished_debates(None, given))
     if found and found[0].graph == control:
-        found = asyncio.run(without_control(None, given, control)) or found
+        found = asyncio.run(debates_without_control(None, given, control)) or found
     if not found:
-        raise nothing_left()
+        raise nothing_to_resume()
     return found[0].graph
 
 
-def nothing_left(of: str = "") -> UserError:
+def nothing_to_resume(of: str = "") -> UserError:
     """The error if there is no debate to resume."""
     return UserError(
         f"The ledger has no unfinished debate{of} on this input. Leave out --resume to start one; `moot ledger` "
@@ -168,10 +168,10 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
     """
     wanted = {key: value for key, value in given.items() if value}
     found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
-    return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]
+    return [debate for debate in found if nonempty_input(debate) == wanted and is_resumable(debate)]
 
 
-async def without_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
+async def debates_without_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
     """The finished debate of an input whose control is unfinished; an empty list if there is none.
 
     A debate that asked a person is not included, because a replay does not read the replies.
@@ -185,24 +185,24 @@ async def without_control(graph: str | None, given: Mapping[str, Any], control: 
     if not (left := await unfinished_debates(control, given)):
         return []
     done = await open_ledger().debates(status="done", graph=graph, text=str(given["claim"]))
-    followed = (debate for debate in done if asked_for(debate) == wanted and debate.started <= left[0].started)
+    followed = (debate for debate in done if nonempty_input(debate) == wanted and debate.started <= left[0].started)
     others = (debate for debate in followed if graph or debate.graph != control)
     return [debate for debate in others if not debate.settings.get("ask_person")][:1]
 
 
-def asked_for(debate: Debate) -> dict[str, Any]:
+def nonempty_input(debate: Debate) -> dict[str, Any]:
     """A debate's input without empty values."""
     return {key: value for key, value in debate.input.items() if value}
 
 
-def is_left(debate: Debate) -> bool:
+def is_resumable(debate: Debate) -> bool:
     """Whether a debate was interrupted or failed, or waits for a person although its process has ended."""
     if debate.status == "waiting":
-        return debate.pid is None or debate.pid == os.getpid() or not runs(debate.pid)
+        return debate.pid is None or debate.pid == os.getpid() or not is_running(debate.pid)
     return debate.status in ("interrupted", "failed")
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """Whether a process with this id is running."""
     try:
         os.kill(pid, 0)
@@ -213,7 +213,7 @@ def runs(pid: int) -> bool:
     return True
 
 
-def settings_of(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Debate) -> Settings:
+def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Debate) -> Settings:
     """The settings of a resumed debate, with the ceilings of the command line.
 
     Raises:
@@ -221,9 +221,9 @@ def settings_of(system: DebateSystem, chosen: SettingSources, settings: Settings
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
     asked = settings.recorded()
-    free = CEILINGS if earlier.status != "done" else frozenset()
-    ceilings = {name: asked[name] for name in named & free if name in asked}
-    if differ := sorted(name for name in named - free if asked.get(name) != earlier.settings.get(name)):
+    changeable = CEILINGS if earlier.status != "done" else frozenset()
+    ceilings = {name: asked[name] for name in named & changeable if name in asked}
+    if differ := sorted(name for name in named - changeable if asked.get(name) != earlier.settings.get(name)):
         raise UserError(
             f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to resume "
             "it, or leave out --resume to start another debate.",
@@ -259,13 +259,13 @@ class PersonReplies:
         self._asked[self._hash(value)] += 1
         if self.use.mode != "record":
             return None
-        kept = await open_ledger().find(self._key(value), debate)
-        return None if kept is None or kept.debate != debate else kept.value
+        entry = await open_ledger().find(self._key(value), debate)
+        return None if entry is None or entry.debate != debate else entry.value
 
-    async def keep(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
+    async def store(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
         """Stores a reply."""
         if self.use.mode == "record":
-            await open_ledger().keep(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
+            await open_ledger().store_call(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
 
     def _key(self, value: Mapping[str, Any]) -> Any:
         return key_of("person", {"value": value, "time": self._asked[self._hash(value)]})

@@ -16,7 +16,7 @@ from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.evals._runs.plan import Plan, make_plan, read_plan
-from moot.evals._runs.reference import facts_of
+from moot.evals._runs.reference import moot_metadata
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import is_model_fault
@@ -97,8 +97,8 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
         for key, value in load_graph(graph).settings().model_dump(mode="json").items():
             if key in reached and lists.setdefault(key, value) != value:
                 raise UserError(
-                    f"--set {key}. reaches into settings that differ between these graphs: run them apart, or write a "
-                    "plan in YAML, in which each system has its own settings.",
+                    f"--set {key}. changes a setting whose default differs between these graphs: run each graph by "
+                    "itself, or write a plan in YAML, in which each system has its own settings.",
                     kind="invalid_setting",
                 )
     return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})
@@ -146,7 +146,7 @@ class ProgressBar:
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self.ended = self.tokens = self.total = self.unusable = 0
         self.faults: Counter[str] = Counter()
-        self.whole: dict[str, str] = {}
+        self.full_texts: dict[str, str] = {}
         self.started = time.monotonic()
 
     def __enter__(self) -> ProgressBar:
@@ -157,24 +157,24 @@ class ProgressBar:
         self.bars.stop()
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
-        for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
-            said = in_short(self.whole[fault]) if place else self.whole[fault]
-            self.console.print(f"{times} samples failed: {said}", markup=False, highlight=False)
+        for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
+            text = first_words(self.full_texts[fault]) if index else self.full_texts[fault]
+            self.console.print(f"{times} samples failed: {text}", markup=False, highlight=False)
         if self.unusable:
             self.console.print(
                 f"{self.unusable} samples ended with replies that cannot be used, and count as wrong.", highlight=False
             )
 
-    def print_note(self, said: str) -> None:
+    def print_note(self, note: str) -> None:
         """Prints a note before the runs start."""
-        self.console.print(said, markup=False, highlight=False)
+        self.console.print(note, markup=False, highlight=False)
 
-    def begin(self, total: int, held: int) -> Any:
-        """Starts the bar; ``held`` of ``total`` samples are already in logs."""
-        self.total = total - held
-        if held:
+    def begin(self, total: int, done: int) -> Any:
+        """Starts the bar; ``done`` of ``total`` samples are already in logs."""
+        self.total = total - done
+        if done:
             self.console.print(
-                f"{held} of {total} samples are in the logs: continuing with the others.", highlight=False
+                f"{done} of {total} samples are in the logs: continuing with the others.", highlight=False
             )
         self.bar = self.bars.add_task("", total=self.total)
         return self.note
@@ -182,9 +182,9 @@ class ProgressBar:
     def note(self, sample: EvalSample) -> None:
         """Counts a sample that has ended."""
         if sample.error:
-            whole = fault_of(sample)
-            self.faults[kind := kind_of(whole)] += 1
-            self.whole.setdefault(kind, whole)
+            text = failure_of(sample)
+            self.faults[kind := failure_key(text)] += 1
+            self.full_texts.setdefault(kind, text)
         document = document_in(sample) or {}
         self.unusable += not sample.error and is_model_fault(document)
         self.tokens += tokens_of(paid_calls(document.get("calls") or []))
@@ -203,26 +203,26 @@ class ProgressBar:
         return (f"about {format_duration(seconds)} and {tokens:,.0f} tokens to go" if left else "none to go") + failed
 
 
-def fault_of(sample: EvalSample) -> str:
+def failure_of(sample: EvalSample) -> str:
     """Why a sample failed, on one line; for a debate, the error of its document."""
     error = (document_in(sample) or {}).get("error") or {}
-    said = error.get("detail") or (sample.error.message if sample.error else "")
-    return " ".join(str(said).split())
+    message = error.get("detail") or (sample.error.message if sample.error else "")
+    return " ".join(str(message).split())
 
 
-def kind_of(fault: str) -> str:
+def failure_key(fault: str) -> str:
     """A key for failures of one kind: their first words, with amounts replaced."""
-    return in_short(AMOUNT.sub("N", fault))
+    return first_words(AMOUNT.sub("N", fault))
 
 
-def in_short(fault: str) -> str:
+def first_words(fault: str) -> str:
     """The first words of a failure."""
     return shorten(fault, LONGEST_FAULT, placeholder=" ...")
 
 
 def record_of(log: EvalLog) -> dict[str, Any]:
     """The results of one run of the plan: Inspect's scores, and the number of missing samples."""
-    facts, results = facts_of(log), log.results
+    facts, results = moot_metadata(log), log.results
     total = results.total_samples if results else log.eval.dataset.samples or 0
     summaries = read_eval_log_sample_summaries(log.location)
     figures = {score.name: score.metrics["mean"].value for score in (results.scores if results else [])}

@@ -26,9 +26,9 @@ STYLES = {
     "failure": "bold red",
 }
 """Rich styles by tone."""
-AT_THE_EDGE = {"heading", "aside", "caution", "outcome", "failure"}
+UNINDENTED = {"heading", "aside", "caution", "outcome", "failure"}
 """Tones of moot's own lines that are not indented."""
-WRONG = {"caution", "failure", "warning"}
+PROBLEMS = {"caution", "failure", "warning"}
 """Tones of moot's own lines that report problems and go to the error console."""
 
 
@@ -53,14 +53,14 @@ class Screen:
             if line.who or line.what or line.tone == "more":
                 self.line(line.who, line.what, line.text, style, line.link)
             else:
-                self.print_line(line.text, style, 0 if line.tone in AT_THE_EDGE else 2, wrong=line.tone in WRONG)
+                self.print_line(line.text, style, 0 if line.tone in UNINDENTED else 2, is_problem=line.tone in PROBLEMS)
 
-    def line(self, agent: str, what: str, text: str, style: str = "", link: str = "") -> None:
-        """Prints a line: speaker, kind and text, with a hanging indent.
+    def line(self, agent: str, action: str, text: str, style: str = "", link: str = "") -> None:
+        """Prints a line: speaker, action and text, with a hanging indent.
 
         A link is clickable if the terminal supports it, else its address follows the text.
         """
-        head, body = f"  {agent:<{self.width}} {what:<10} ", clean(str(text))
+        head, body = f"  {agent:<{self.width}} {action:<10} ", clean(str(text))
         if link and self.console.is_terminal and self.console.color_system:
             style = f"{style} link {link}".strip()
         elif link:
@@ -74,9 +74,9 @@ class Screen:
         row.add_row(Text(head), Text(body, style=style))
         self.console.print(row)
 
-    def print_line(self, text: str, style: str = "", indent: int = 0, *, wrong: bool = False) -> None:
+    def print_line(self, text: str, style: str = "", indent: int = 0, *, is_problem: bool = False) -> None:
         """Prints one of moot's own lines, cleaned of control characters, because it may quote texts."""
-        console = self.errors if wrong else self.console
+        console = self.errors if is_problem else self.console
         if console.is_terminal:  # long lines get a hanging indent
             console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent), expand=False))
         else:

@@ -29,13 +29,13 @@ class Stop:
     def __init__(self) -> None:
         self.signal = 0
         """The received signal; 0 for none."""
-        self._act: Callable[[], None] = _nothing
+        self._action: Callable[[], None] = _do_nothing
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._heard)
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -53,10 +53,11 @@ class Stop:
         async def cancellable() -> T:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
             assert task is not None
-            with woken_by_signals(loop), self._acting(lambda: loop.call_soon_threadsafe(task.cancel)):
+            with woken_by_signals(loop), self._with_action(lambda: loop.call_soon_threadsafe(task.cancel)):
                 return await coroutine
 
-        return runner.run(cancellable(), context=copy_context())  # without it, the context of the runner's first run
+        # Without a context, the runner would use the context of its first run.
+        return runner.run(cancellable(), context=copy_context())
 
     def ask(self, person: Callable[[], T]) -> T:
         """Asks the person at the terminal and returns the reply.
@@ -64,30 +65,30 @@ class Stop:
         Raises:
             KeyboardInterrupt: a signal came.
         """
-        with self._acting(_raise):
+        with self._with_action(_raise_interrupt):
             return person()
 
     @contextlib.contextmanager
-    def _acting(self, act: Callable[[], Any]) -> Iterator[None]:
-        self._act = act
+    def _with_action(self, action: Callable[[], Any]) -> Iterator[None]:
+        self._action = action
         try:
             if self.signal:
-                self._act_once()
+                self._run_action()
             yield
         finally:
-            self._act = _nothing
+            self._action = _do_nothing
 
-    def _act_once(self) -> None:
-        act, self._act = self._act, _nothing
-        act()
+    def _run_action(self) -> None:
+        action, self._action = self._action, _do_nothing
+        action()
 
-    def _heard(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:  # not after SIGTERM: `timeout` always sends two
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:  # after SIGTERM a second signal is ignored, because `timeout` always sends two
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
             os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the middle of a write
-            self._act_once()
+            self._run_action()
 
 
 class Threads(ThreadPoolExecutor):
@@ -143,36 +144,36 @@ def end_now(code: int) -> NoReturn:
 @contextlib.contextmanager
 def report_interrupts() -> Iterator[None]:
     """Context in which SIGTERM acts as Ctrl-C, with exit code 143, and each stopped command prints a message."""
-    came = []
+    received = []
 
-    def heard(number: int, frame: FrameType | None) -> None:
+    def on_sigterm(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        came.append(number)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell script
+        received.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for background commands of a script
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGTERM, heard)
+    before = signal.signal(signal.SIGTERM, on_sigterm)
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != STOPPED_BY_KEY:
             raise
-        if isinstance(end, KeyboardInterrupt) or _stopped_typer(end):
+        if isinstance(end, KeyboardInterrupt) or _is_typer_interrupt(end):
             print("moot: interrupted.", file=sys.stderr)  # noqa: T201
-        raise SystemExit(128 + came[0] if came else STOPPED_BY_KEY) from None
+        raise SystemExit(128 + received[0] if received else STOPPED_BY_KEY) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _stopped_typer(end: SystemExit) -> bool:
-    """Whether typer ended the command after Ctrl-C, without a message."""
+def _is_typer_interrupt(end: SystemExit) -> bool:
+    """Whether typer ended the command because of Ctrl-C, without a message."""
     return end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
-def _raise() -> None:
+def _raise_interrupt() -> None:
     raise KeyboardInterrupt

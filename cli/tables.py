@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.installed import Installed
+from moot.core.installed import Plugins
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, INSTALLED, graph_names, installed_systems
 from rich.console import Console
@@ -21,7 +21,7 @@ COLUMNS = {
     "tasks": ("task", "answers", "what it is"),
     "presets": ("preset", "graph", "task", "what it is"),
     "settings": ("setting", "default", "range", "meaning"),
-    "eval tasks": ("benchmark", "measures", "licence", "from", "files, the first that is there"),
+    "eval tasks": ("benchmark", "measures", "licence", "from", "files (the first that exists)"),
 }
 """Column titles of each listing."""
 KEYS = {
@@ -52,8 +52,8 @@ def print_listing(command: str, *, as_json: bool) -> None:
     """Prints a listing: a table, or a JSON list of objects with the cells by name.
 
     Args:
-        command: a key of `COLUMNS`; for settings followed by the name of the graph.
-        as_json: whether it is JSON.
+        command: a key of `COLUMNS`; ``settings`` is followed by the name of the graph.
+        as_json: whether to print JSON.
 
     Raises:
         UserError: there is no graph of that name.
@@ -110,7 +110,7 @@ def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
     Args:
         own: the names of moot's own benchmarks.
     """
-    if not Installed("benchmark", own, "invalid_setting").declares():
+    if not Plugins("benchmark", own, "invalid_setting").has_any():
         return []
     from moot.cli.listings import benchmark_rows
     from moot.evals._benchmarks.catalogue import installed_benchmarks as found

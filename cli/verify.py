@@ -13,7 +13,7 @@ from langgraph.types import Command
 from moot.cli.ask import PersonPrompt
 from moot.cli.beside import Control, run_control
 from moot.cli.output import write_document
-from moot.cli.report import form_of
+from moot.cli.report import renderer_of
 from moot.cli.resuming import DebateSetup, PersonReplies, resume_message
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, Threads, end_now
@@ -21,20 +21,20 @@ from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.document import blank_document, unfinished
-from moot.nodes._runtime.running import Running, Update
+from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
-from moot.transcript.end import beside_begins, control_lines
+from moot.transcript.end import control_lines, control_start
 from moot.transcript.report.summary import summarised
 from moot.web.debates import history_is_on, store_locally
 from rich.console import Console
 
 
-def debate(
+def debate_and_print(
     system: DebateSystem,
     given: Mapping[str, Any],
-    begins: DebateSetup,
+    setup: DebateSetup,
     stop: Stop,
     *,
     as_json: bool,
@@ -45,79 +45,83 @@ def debate(
 
     If the debate is done, its control runs next. The debate's document is printed and written before that.
 
-    After a signal, the process ends as soon as the document is written, without waiting for busy threads. So it does
-    if one is still busy at the end of the debate, such as a search that took longer than a limit of time.
+    After a signal, the process ends as soon as the document is written, without waiting for busy threads. So it
+    does if a thread is still busy at the end of the debate, such as a search that took longer than a limit of time.
 
     Raises:
         UserError: the file cannot be written, or its suffix is not known.
     """
     if out is not None:
-        form_of(out)
+        renderer_of(out)
     history_is_on()  # raises if the value is not valid
-    if begins.earlier is not None and begins.earlier.entries:
-        print(resume_message(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
+    if setup.earlier is not None and setup.earlier.entries:
+        print(resume_message(setup.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
-    live = Live(begins.settings)
+    live = Live(setup.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
     threads = Threads(runner)
-    with ledger_use(replace(begins.use, ends=False)):
-        document = held_debate(system, given, begins, lambda new: screen.show(live.feed(new)), runner, stop, console)
-        document = for_readers(document, runner, stop)
+    with ledger_use(replace(setup.use, ends=False)):
+        document = run_debate(system, given, setup, lambda new: screen.show(live.feed(new)), runner, stop, console)
+        document = add_summary(document, runner, stop)
     follows = control if document["status"] == "done" else None
-    keep_and_give(document, as_json=as_json and not follows, out=out)
+    store_and_print(document, as_json=as_json and not follows, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
     if follows:
-        screen.show(beside_begins(follows.name, follows.equal))
+        screen.show(control_start(follows.name, follows.equal))
 
-        def hold(control: DebateSystem, begins: DebateSetup) -> dict[str, Any]:
-            with ledger_use(begins.use):
-                return held_debate(control, given, begins, lambda new: None, runner, stop, console)
+        def run_beside(control: DebateSystem, setup: DebateSetup) -> dict[str, Any]:
+            with ledger_use(setup.use):
+                return run_debate(control, given, setup, lambda new: None, runner, stop, console)
 
         try:
-            document["beside"] = run_control(follows, document, begins, hold)
+            document["beside"] = run_control(follows, document, setup, run_beside)
         finally:
-            keep_and_give(document, as_json=as_json, out=out)
+            store_and_print(document, as_json=as_json, out=out)
         screen.show(control_lines(document))
         if as_json and document["beside"]["error"]:
             print(f"moot: {document['beside']['error']['detail']}", file=sys.stderr)  # noqa: T201
     if document["status"] == "interrupted" or is_control_interrupted(document):
-        print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
-    runner.run(end_in_ledger(document, begins.use))
+        print(interrupted_message(document, setup.use, out), file=sys.stderr)  # noqa: T201
+    runner.run(end_in_ledger(document, setup.use))
     if stop.signal or threads.busy:
         end_now(exit_code(document, stop))
     runner.close()
     return exit_code(document, stop)
 
 
-def keep_and_give(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
+def store_and_print(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
     """Stores a document in the history, and writes or prints it if asked to."""
     if fault := store_locally(document):
         print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
-    write_document(document, as_json=as_json, out=out, form=form_of(out) if out is not None else None)
+    write_document(document, as_json=as_json, out=out, render=renderer_of(out) if out is not None else None)
 
 
-def held_debate(
+def run_debate(
     system: DebateSystem,
     given: Mapping[str, Any],
-    begins: DebateSetup,
+    setup: DebateSetup,
     update: Update,
     runner: asyncio.Runner,
     stop: Stop,
     console: Console,
 ) -> dict[str, Any]:
     """Runs a debate and returns its result document; interrupts are answered at the terminal."""
-    running, person, replies = Running(system.graph, begins.settings, update), PersonPrompt(), PersonReplies(begins.use)
+    running, person, replies = (
+        DebateRun(system.graph, setup.settings, update),
+        PersonPrompt(),
+        PersonReplies(setup.use),
+    )
 
     def reply(value: dict[str, Any]) -> Any:
         debate = document["id"]
         if (given := stop.run(runner, replies.find(debate, value))) is not None:
             return given
         given = stop.ask(lambda: person.reply(value))
-        stop.run(runner, replies.keep(debate, value, given))
+        stop.run(runner, replies.store(debate, value, given))
         return given
 
     document: dict[str, Any] = {}
@@ -134,12 +138,12 @@ def held_debate(
     except asyncio.CancelledError:  # before the first step ended, or between two steps
         if document:
             return document
-        return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
+        return unfinished(blank_document(system.name, setup.settings) | {"claim": given["claim"], "messages": []})
     return document
 
 
-def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
-    """Adds the summary for readers if the settings ask for it; unchanged if that is interrupted."""
+def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
+    """Adds the summary for readers if the settings ask for it; an interruption leaves the document unchanged."""
     if not document["settings"].get("reader_summary"):
         return document
     try:
@@ -157,20 +161,20 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
             print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
-def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
+def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """The message for an interrupted debate, which says how to resume it."""
-    beside = is_control_interrupted(document)
-    held = document["beside"]["document"] if beside else document
-    said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * beside}."
+    of_control = is_control_interrupted(document)
+    run = document["beside"]["document"] if of_control else document
+    text = f"moot: interrupted after {run['usage']['calls']} calls{' of the control' * of_control}."
     if out is not None:
-        said += f" The debate so far is in {out}."
+        text += f" The debate so far is in {out}."
     if use.mode == "off":
-        return f"{said} The same command starts again from the beginning."
-    return f"{said} The same command resumes it from the ledger."
+        return f"{text} The same command starts again from the beginning."
+    return f"{text} The same command resumes it from the ledger."
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
+    """The exit code: 0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
 
     If the debate has a verdict, its control decides the code.
     """
@@ -184,5 +188,5 @@ def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
 
 def is_control_interrupted(document: Mapping[str, Any]) -> bool:
     """Whether the control of a debate was interrupted."""
-    held = (document.get("beside") or {}).get("document") or {}
-    return bool(held.get("status") == "interrupted")
+    control = (document.get("beside") or {}).get("document") or {}
+    return bool(control.get("status") == "interrupted")

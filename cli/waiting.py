@@ -12,11 +12,11 @@ from rich.console import Console
 def waiting(console: Console) -> Iterator[Callable[[str], None]]:
     """Shows a spinner with the elapsed time below the output; nothing in pipes and dumb terminals.
 
-    It yields a function that shows a text beside the time.
+    It yields a function that shows a text next to the time.
     The cursor stays visible, because a second Ctrl-C ends the process before the cursor could be restored.
     """
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:
-        yield lambda said: None
+        yield lambda text: None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -24,4 +24,4 @@ def waiting(console: Console) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
         console.show_cursor(True)
         task = progress.add_task("")
-        yield lambda said: progress.update(task, description=said)
+        yield lambda text: progress.update(task, description=text)

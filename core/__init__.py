@@ -1,1 +1,1 @@
-"""Errors, redaction, network calls with limits and retries, and late imports: used by all other packages."""
+"""The parts that all other packages use: errors, redaction, late imports, and network calls with limits and retries."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moot.core.errors import UserError, nearest
-from moot.core.files import write_whole
+from moot.core.errors import UserError, did_you_mean
+from moot.core.files import write_atomically
 from moot.core.redaction import KEY_NAME, SHAPES
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key that can be set: its environment variable, its meaning, and its type."""
+    """A key of the configuration: its environment variable, its description, and its type."""
 
     variable: str
     about: str
@@ -36,7 +36,7 @@ KEYS = {
     "max_cost": Key("MOOT_MAX_COST", "Most USD of a debate.", float),
     "max_calls": Key("MOOT_MAX_CALLS", "Most calls of a debate.", int),
     "max_seconds": Key("MOOT_MAX_SECONDS", "Most seconds of a debate.", float),
-    "ledger": Key("MOOT_LEDGER", "s: How the ledger is used: record, reuse, replay, off."),
+    "ledger": Key("MOOT_LEDGER", "How the ledger is used: record, reuse, replay, off."),
     "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
 }
 SETTINGS = ("model", "embedder", "corpus", "budget", "max_cost", "max_calls", "max_seconds")
@@ -49,7 +49,7 @@ SECRET = (
 
 @dataclass(frozen=True)
 class Value:
-    """A value and its origin: an environment variable, the file, or nothing ("default")."""
+    """A value and its source: an environment variable, the configuration file, or "default" if it is not set."""
 
     value: Any
     source: str
@@ -72,7 +72,7 @@ def read_config() -> dict[str, Any]:
     """
     file = config_file()
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        stored = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -80,7 +80,7 @@ def read_config() -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{file} is not valid TOML ({error}). Correct or delete it.", kind="invalid_file") from error
     try:
-        return {name: checked_value(name, value) for name, value in said.items()}
+        return {name: checked_value(name, value) for name, value in stored.items()}
     except UserError as error:
         raise UserError(f"{file}: {error.detail}", kind=error.kind) from error
 
@@ -89,14 +89,14 @@ def checked_value(name: str, value: Any) -> Any:
     """The value, checked and converted to the type of its key; numbers may be given as strings.
 
     Raises:
-        UserError: a secret, an unknown key, or a value of the wrong type.
+        UserError: the key is unknown, the value has the wrong type, or the key or the value is a secret.
     """
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):
             raise UserError(SECRET.format(what=name), kind="invalid_setting")
         raise UserError(
-            f"There is no setting {name!r}. {nearest(name, KEYS)}Known: {', '.join(KEYS)}. Other settings are given "
-            "with --set.",
+            f"There is no setting {name!r}. {did_you_mean(name, KEYS)}Known: {', '.join(KEYS)}. Other settings are "
+            "given with --set.",
             kind="invalid_setting",
         )
     if isinstance(value, str) and any(shape.search(value) for shape in SHAPES):
@@ -132,7 +132,7 @@ def write_config(values: dict[str, Any]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{file.parent} cannot be created ({error.strerror}).", kind="invalid_environment") from error
-    write_whole(file, "".join(lines), private=True)
+    write_atomically(file, "".join(lines), private=True)
     return file
 
 
@@ -142,15 +142,15 @@ def values() -> Iterator[tuple[str, Value]]:
     Raises:
         UserError: as `read_config`, or an environment variable holds a value that its key does not accept.
     """
-    said, file = read_config(), config_file()
+    stored, file = read_config(), config_file()
     for name, key in KEYS.items():
-        if given := os.environ.get(key.variable, "").strip():
+        if text := os.environ.get(key.variable, "").strip():
             try:
-                yield name, Value(checked_value(name, given), key.variable)
+                yield name, Value(checked_value(name, text), key.variable)
             except UserError as error:
                 raise UserError(f"{key.variable}: {error.detail}", kind="invalid_environment") from error
-        elif name in said:
-            yield name, Value(said[name], str(file))
+        elif name in stored:
+            yield name, Value(stored[name], str(file))
         else:
             yield name, Value(None, "default")
 
@@ -165,12 +165,12 @@ def value_of(name: str) -> Any:
 
 
 def usual_settings() -> dict[str, Any]:
-    """The debate settings that are set in the file or the environment. Blocking.
+    """The debate settings that are set in the file or in the environment. Blocking.
 
     Raises:
         UserError: as `values`.
     """
-    return {name: held.value for name, held in values() if name in SETTINGS and held.value is not None}
+    return {name: found.value for name, found in values() if name in SETTINGS and found.value is not None}
 
 
 def load_env_file(named: Path | None) -> None:
@@ -182,8 +182,10 @@ def load_env_file(named: Path | None) -> None:
     Raises:
         UserError: it cannot be read.
     """
-    said = os.environ.get(KEYS["env_file"].variable, "").strip() or (None if named else read_config().get("env_file"))
-    path = named or (Path(said).expanduser() if said else None)
+    default = os.environ.get(KEYS["env_file"].variable, "").strip() or (
+        None if named else read_config().get("env_file")
+    )
+    path = named or (Path(default).expanduser() if default else None)
     if path is None:
         return
     from dotenv import load_dotenv

@@ -41,9 +41,10 @@ PROVIDERS = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address and key of an endpoint. ``key_variable`` is empty if the key is not read from the environment.
+    """The address and the key of an endpoint.
 
-    ``api`` names the API if it is neither OpenAI's nor compatible with it.
+    ``key_variable`` is the environment variable of the key; it is empty if the key comes from elsewhere. ``api`` names
+    the API; it is empty if the API is OpenAI's or compatible with it.
     """
 
     base_url: str
@@ -52,13 +53,13 @@ class Endpoint:
     api: str = ""
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The address without a user's name and password."""
         return without_user(self.base_url)
 
 
 def without_user(url: str) -> str:
-    """An address without a user's name and password."""
+    """A URL without a user's name and password."""
     return re.sub(r"//[^/@]*@", "//", url)
 
 
@@ -66,17 +67,17 @@ def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, from the environment.
 
     Raises:
-        UserError: the provider is unknown, or it is a hosted one and its key is missing.
+        UserError: the provider is unknown, or it is OpenAI at its usual address and the key is missing.
     """
-    known = PROVIDERS.get(provider)
-    if known is None:
+    found = PROVIDERS.get(provider)
+    if found is None:
         raise UserError(
             f"The provider {provider!r} is unknown. Known: embedded, fake, {', '.join(PROVIDERS)}; any other "
             "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
             kind="unknown_provider",
         )
-    base_url, key = os.environ.get(known.base_url_variable, ""), os.environ.get(known.key_variable, "")
-    return _endpoint(known, base_url, key, needs_key=not replaying.get())
+    base_url, key = os.environ.get(found.base_url_variable, ""), os.environ.get(found.key_variable, "")
+    return _checked_endpoint(found, base_url, key, needs_key=not replaying.get())
 
 
 replaying: ContextVar[bool] = ContextVar("replaying", default=False)
@@ -84,36 +85,37 @@ replaying: ContextVar[bool] = ContextVar("replaying", default=False)
 
 
 @lru_cache(maxsize=256)
-def _endpoint(known: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
-    base_url, key = (base_url or known.base_url).strip(), key.strip()
-    check_address(base_url, known.base_url_variable)
+def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
+    """The endpoint of a provider, after its address and its key are checked."""
+    base_url, key = (base_url or provider.base_url).strip(), key.strip()
+    check_address(base_url, provider.base_url_variable)
     if not (key.isascii() and key.isprintable()):
         raise UserError(
-            f"{known.key_variable} holds characters that are not allowed in a key. Copy the key again, without line "
-            "breaks.",
+            f"{provider.key_variable} contains characters that are not allowed in a key. Copy the key again, without "
+            "line breaks.",
             kind="invalid_environment",
         )
     if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
-            f"{known.key_variable} is not set, so models of {known.name} cannot be called. Set it, or set "
-            f"{known.base_url_variable} to your own endpoint, or use the model embedded:smollm2-135m.",
+            f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it, or set "
+            f"{provider.base_url_variable} to your own endpoint, or use the model embedded:smollm2-135m.",
             kind="missing_key",
         )
-    return Endpoint(base_url, key or "not-needed", known.key_variable)
+    return Endpoint(base_url, key or "not-needed", provider.key_variable)
 
 
 def check_address(url: str, variable: str) -> None:
-    """Raises an error if a URL is not a valid web address.
+    """Checks that a URL is a valid web address; ``variable`` is the environment variable that sets it.
 
     Raises:
-        UserError: no scheme, no host, or an invalid port.
+        UserError: the scheme is not http or https, there is no host, or the port is invalid.
     """
     try:
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        fine = False
-    if not fine:
+        valid = False
+    if not valid:
         raise UserError(
             f"{variable} is {redact(without_user(url))[:200]!r}, which is not a web address. It looks like "
             "http://localhost:1234/v1.",
@@ -145,13 +147,13 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-# --- what belongs to an event loop ---------------------------------------------------------------------------------
+# --- objects of an event loop ---------------------------------------------------------------------------------------
 
 _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKeyDictionary()
 
 
-class _Here(threading.local):
-    """This thread's last event loop and its values: a cache, because each call reads them several times."""
+class _LoopCache(threading.local):
+    """This thread's latest event loop and its values, cached because each call reads them several times."""
 
     def __init__(self) -> None:
         self.forget()
@@ -161,55 +163,55 @@ class _Here(threading.local):
         self.values: dict[Any, Any] = {}
 
 
-_here = _Here()
+_loop_cache = _LoopCache()
 
 
-def _of_loop() -> dict[Any, Any]:
+def _loop_values() -> dict[Any, Any]:
     """The values of the running event loop."""
     loop = asyncio.get_running_loop()
-    if _here.loop() is not loop:
-        _here.loop, _here.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
-    return _here.values
+    if _loop_cache.loop() is not loop:
+        _loop_cache.loop, _loop_cache.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
+    return _loop_cache.values
 
 
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
     """The value under a key for the running event loop, created on first use.
 
-    Clients and locks belong to the loop in which they were created: sharing them between loops ends in "Event loop is
+    Clients and locks belong to the loop in which they were created: a use in another loop fails with "Event loop is
     closed".
     """
-    values = _of_loop()
+    values = _loop_values()
     if key not in values:
         values[key] = make()
     found: T = values[key]
     return found
 
 
-async def made_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """As `once_per_loop`, with a coroutine that creates the value. Concurrent callers wait for it; errors are not
     cached.
     """
-    values = _of_loop()
+    values = _loop_values()
 
     def start() -> asyncio.Future[T]:
         task = asyncio.ensure_future(make())
-        task.add_done_callback(keep_the_value)
+        task.add_done_callback(store_value)
         return task
 
-    def keep_the_value(task: asyncio.Future[T]) -> None:
+    def store_value(task: asyncio.Future[T]) -> None:
         if values.get(key) is not task:
             return
         del values[key]
-        if not (task.cancelled() or task.exception()):  # not the task itself: its context would keep a debate alive
+        if not (task.cancelled() or task.exception()):  # the task itself is not stored: it would keep a debate alive
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
-    made = once_per_loop(key, start)
-    return made.result() if made.done() else await asyncio.shield(made)
+    future = once_per_loop(key, start)
+    return future.result() if future.done() else await asyncio.shield(future)
 
 
-async def made_in_thread(key: Any, make: Callable[[], T]) -> T:
-    """As `made_once`, with a blocking function that creates the value."""
-    return await made_once(key, lambda: asyncio.to_thread(make))
+async def create_once_in_thread(key: Any, make: Callable[[], T]) -> T:
+    """As `create_once`, with a blocking function that creates the value."""
+    return await create_once(key, lambda: asyncio.to_thread(make))
 
 
 @lru_cache(maxsize=1)
@@ -231,10 +233,10 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
     try:
         return kind(verify=tls(), trust_env=not is_loopback(base_url), **options)
     except (ImportError, ValueError, OSError) as error:
-        raise no_client(error) from error
+        raise client_error(error) from error
 
 
-def no_client(error: Exception) -> UserError:
+def client_error(error: Exception) -> UserError:
     """The error raised if no HTTP client can be created from the environment."""
     return UserError(
         f"No HTTP client can be created ({type(error).__name__}: {error}). Check the variables HTTP_PROXY, "
@@ -255,15 +257,15 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
     def make() -> Any:
         return make_client(imported("openai").DefaultAsyncHttpxClient, base_url, timeout=timeout)
 
-    return await made_in_thread(("http", timeout, is_loopback(base_url), model), make)
+    return await create_once_in_thread(("http", timeout, is_loopback(base_url), model), make)
 
 
 def forget_loops(ended: bool = True) -> None:
-    """Drops the values of event loops that ended without `close_clients`, or of all loops.
+    """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false.
 
-    Their sessions would otherwise warn that they were not closed.
+    Otherwise their HTTP sessions would warn that they were not closed.
     """
-    _here.forget()
+    _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
         if loop is not None and (loop.is_closed() or not ended):
             loop.set_exception_handler(lambda *_: None)
@@ -271,9 +273,9 @@ def forget_loops(ended: bool = True) -> None:
 
 
 async def close_clients() -> None:
-    """Closes the running loop's HTTP clients (keys that begin with "http"), so that none is open when the loop ends."""
+    """Closes the running loop's HTTP clients (keys that begin with "http") before the loop ends."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
-    _here.forget()
+    _loop_cache.forget()
     for key, value in [*values.items()]:  # a value whose creation fails meanwhile removes itself
         if key[0].startswith("http"):
             client = await value

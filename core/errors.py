@@ -1,4 +1,4 @@
-"""The tree of moot's errors.
+"""The classes of moot's errors.
 
 MootError
     UserError    the caller can correct it: a setting, a key, the name of a model or a corpus (exit code 2)
@@ -6,7 +6,7 @@ MootError
         ReplyError   a model answered, but the reply cannot be used
             BudgetExhausted  a model was not called, because too little of a ceiling is left
 
-Every error states in one text what happened, why, and what to do. The text can be shown unchanged.
+The text of each error says what happened, why, and what to do. It can be shown to users unchanged.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ USER_KINDS = frozenset(
         "unknown_retriever",
     }
 )
-"""Kinds of errors that the caller can correct; the kind of a stored error decides whether it is a UserError."""
+"""Kinds of errors that the caller can correct. An error read from a document is a UserError if its kind is in this set.
+"""
 
-ENDS_ALL = {
+STOPS_BATCH = {
     "missing_key": "all rows would fail like this one",
     "authentication": "all rows would fail like this one",
     "missing_package": "all rows would fail like this one",
@@ -83,24 +84,24 @@ class ErrorRecord(TypedDict):
 
 
 NEAR, NEAR_WORDS = 0.75, 0.65
-"""Least similarity of two names, and of the words in which they differ, for a suggestion."""
+"""Least similarities for a suggestion: of the two names, and of the words that differ in them."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A suggestion for an unknown name, shown first: "Did you mean X? "; empty if no known name is similar.
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A suggestion for an unknown name: "Did you mean X? "; empty if no known name is similar.
 
     Args:
         name: the name that was given.
         known: the valid names.
     """
-    near = difflib.get_close_matches(name, list(known), n=5, cutoff=NEAR)
-    meant = next((one for one in near if _is_misspelt(name, one)), None)
+    similar = difflib.get_close_matches(name, list(known), n=5, cutoff=NEAR)
+    meant = next((other for other in similar if _is_misspelt(name, other)), None)
     return f"Did you mean {meant}? " if meant else ""
 
 
 def _is_misspelt(name: str, known: str) -> bool:
-    """Whether the words in which two names differ are similar: max_rounds is not a misspelt max_seconds."""
-    words, others = (re.split(r"[_\W]+", one.lower()) for one in (name, known))
+    """Whether the words that differ in two names are similar: max_rounds is not a misspelt max_seconds."""
+    words, others = (re.split(r"[_\W]+", text.lower()) for text in (name, known))
     for end in (0, -1):
         while words and others and words[end] == others[end]:
             words.pop(end)
@@ -110,13 +111,13 @@ def _is_misspelt(name: str, known: str) -> bool:
 
 
 class MootError(Exception):
-    """The root of the tree.
+    """The base class of moot's errors.
 
     Args:
         detail: what happened, why, and what to do.
         kind: a short stable name, e.g. ``missing_key``.
         retryable: whether the same call may succeed later.
-        retry_after: seconds that the server asked us to wait, if it did.
+        retry_after: seconds that the server asked us to wait; None if it asked for no wait.
     """
 
     exit_code = 3
@@ -146,7 +147,7 @@ class UserError(MootError):
 
     def __init__(self, detail: str, *, kind: str) -> None:
         if kind not in USER_KINDS:
-            raise ValueError(f"{kind!r} is not listed among the kinds of users' errors")
+            raise ValueError(f"{kind!r} is not in USER_KINDS")
         super().__init__(detail, kind=kind)
 
 
@@ -171,16 +172,16 @@ class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
 
 
 BUDGET_EXHAUSTED = "budget_exhausted"
-"""The kind of these errors, and the outcome of a turn whose speaker was not asked."""
+"""The kind of `BudgetExhausted`, and the outcome of a turn whose speaker was not asked."""
 
 
 def copy_error(error: Exception) -> Exception:
     """A copy of an error for each of several waiting callers, because each adds its own traceback."""
-    return error_of(error.record("")) if isinstance(error, MootError) else error
+    return error_from_record(error.record("")) if isinstance(error, MootError) else error
 
 
-def error_of(record: ErrorRecord) -> MootError:
-    """The error that a result document stores."""
+def error_from_record(record: ErrorRecord) -> MootError:
+    """The error from its record in a result document."""
     kind, detail = record["kind"], record["detail"]
     if kind in USER_KINDS:
         error: MootError = UserError(detail, kind=kind)

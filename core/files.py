@@ -13,22 +13,23 @@ from pathlib import Path
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.home import moot_home
 
-FAULTS_OF_THE_WORLD = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Error codes of a disk that is full or fails, although the path and the permissions are right."""
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Error codes for a disk that is full or fails; the path and the permissions are right."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of a cell that a spreadsheet may read as a formula."""
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """The text of a cell, made safe for spreadsheets: an apostrophe precedes a possible formula."""
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
-def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Writes a file atomically: after a crash it has its old content or its new content. Blocking.
 
     The content is written to a new file in the same folder and synced to the disk; then the new file replaces the old
-    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly; a link is followed.
+    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. If it is a link, its target is
+    written.
 
     Args:
         path: the file; its folder exists.
@@ -43,8 +44,8 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
     if old is not None and not stat.S_ISREG(old):
         path.write_bytes(data)
         return
-    fresh = _beside(path)
-    # Others get permissions only after the file is complete.
+    fresh = _temporary_path(path)
+    # An existing file's permissions are copied only after the new file is complete.
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -60,42 +61,42 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
 
 @contextmanager
 def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Iterator[None]:
-    """Keeps other processes of a kind out of a folder, which is made if it is not there.
+    """Context manager that locks a folder for one process, and creates the folder if it is missing.
 
     Args:
         folder: the folder.
-        who: what writes to it, such as ``batch``, for errors.
-        lock: the name of the lock's file in it.
-        file: the name of a file in it that has to be writable; empty for none.
+        who: the kind of process, such as ``batch``, for errors.
+        lock: the name of the lock's file in the folder.
+        file: the name of a file in the folder that must be writable; empty for none.
 
     Raises:
-        UserError: another process has it, or it cannot be made or written to.
+        UserError: another process has locked the folder, or it cannot be created or written to.
         WorldError: the disk is full.
     """
     from filelock import FileLock, Timeout
 
-    held = FileLock(folder / lock)
+    folder_lock = FileLock(folder / lock)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if file:
             check_writable(folder / file)
-        held.acquire(timeout=0)
+        folder_lock.acquire(timeout=0)
     except Timeout as error:
         raise UserError(
-            f"Another {who} writes to {folder}: wait for it, or name another folder.", kind="invalid_setting"
+            f"Another {who} writes to {folder}. Wait for it, or name another folder.", kind="invalid_setting"
         ) from error
     except OSError as error:
         raise UserError(
-            f"Nothing can be written to {folder} ({error.strerror}): name another folder.", kind="invalid_file"
+            f"The folder {folder} cannot be written ({error.strerror}). Name another folder.", kind="invalid_file"
         ) from error
     try:
         yield
     finally:
-        held.release()
+        folder_lock.release()
 
 
 def check_writable(file: Path) -> None:
-    """Checks, before the work begins, that `write_whole` can write the result document. Blocking.
+    """Checks, before the work begins, that `write_atomically` can write the result document. Blocking.
 
     Raises:
         UserError: it cannot be written.
@@ -110,20 +111,20 @@ def check_writable(file: Path) -> None:
         if old is None or stat.S_ISREG(old):
             _try_folder(path.parent, path)
     except OSError as error:
-        raise not_written(file, error) from error
+        raise write_error(file, error) from error
 
 
-def not_written(file: Path | str, error: OSError) -> MootError:
+def write_error(file: Path | str, error: OSError) -> MootError:
     """The error for a file that could not be written: a WorldError if the disk is full or damaged."""
-    if error.errno in FAULTS_OF_THE_WORLD:
-        detail = f"{file} cannot be written ({error.strerror}). Make room, or name a file on another disk."
+    if error.errno in DISK_ERRORS:
+        detail = f"{file} cannot be written ({error.strerror}). Free disk space, or name a file on another disk."
         return WorldError(detail, kind="not_written")
-    # The file itself may be writable, but not its folder.
+    # The error may be about the temporary file: the file is writable, but its folder is not.
     where = f" in {Path(error.filename).parent}" if str(error.filename).endswith(".part") else ""
     return UserError(f"{file} cannot be written ({error.strerror}{where}).", kind="missing_file")
 
 
-# --- the home ---------------------------------------------------------------------------------------------------------
+# --- the home folder --------------------------------------------------------------------------------------------------
 
 
 def check_home(what: str, part: str = "") -> None:
@@ -142,15 +143,15 @@ def check_home(what: str, part: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _try_folder(folder, folder / "home")
     except OSError as error:
-        raise not_kept(what, folder, error) from error
+        raise storage_error(what, folder, error) from error
 
 
-def not_kept(what: str, folder: Path, error: OSError) -> MootError:
+def storage_error(what: str, folder: Path, error: OSError) -> MootError:
     """The error for data that cannot be stored in the home or in a subfolder: a WorldError if the disk is full."""
-    said = f"{what} cannot be stored in {folder} ({error.strerror})."
-    if error.errno in FAULTS_OF_THE_WORLD:
-        return WorldError(f"{said} Make room, or set MOOT_HOME to a folder on another disk.", kind="not_written")
-    return UserError(f"{said} Set MOOT_HOME to a folder that can be written.", kind="invalid_environment")
+    text = f"{what} cannot be stored in {folder} ({error.strerror})."
+    if error.errno in DISK_ERRORS:
+        return WorldError(f"{text} Free disk space, or set MOOT_HOME to a folder on another disk.", kind="not_written")
+    return UserError(f"{text} Set MOOT_HOME to a folder that can be written.", kind="invalid_environment")
 
 
 def _mode(path: Path) -> int | None:
@@ -161,12 +162,12 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _beside(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
 
 
 def _try_folder(folder: Path, path: Path) -> None:
     """Creates and removes a file in a folder, to test whether it is writable."""
-    tried = _beside(path)
-    os.close(os.open(tried, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    tried.unlink()
+    trial = _temporary_path(path)
+    os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    trial.unlink()

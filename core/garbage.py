@@ -1,4 +1,4 @@
-"""Less frequent garbage collection in processes that hold many debates."""
+"""Less frequent garbage collection in processes that run many debates."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-EVERY = 200_000
-"""Allocations between two collections. With Python's default of 700, collection takes a quarter of the time beside the
-model calls of many concurrent debates. The garbage of debates, collected later, fits in a few megabytes.
+ALLOCATIONS = 200_000
+"""Allocations between two collections. With Python's default of 700, garbage collection takes a quarter of the
+computing time of many concurrent debates. The garbage that is collected later takes tens of megabytes, more if debates
+have long texts.
 """
 
 
 _lock = threading.Lock()
-_within: list[tuple[int, int, int]] = []
-"""One entry for each active context: the thresholds before the first of them."""
+_thresholds: list[tuple[int, int, int]] = []
+"""For each active context, the thresholds before the first context."""
 
 
 @contextmanager
@@ -24,20 +25,20 @@ def collected_seldom() -> Iterator[None]:
 
     It may be active several times at once: the last one to end restores the thresholds. It changes nothing if the
     thresholds are already this high or the collector is off. moot's commands and the server of its page use it. The
-    library never does: use it yourself if your process should have it.
+    library does not: your program decides whether to use it.
 
         with collected_seldom():
             asyncio.run(check(claims))
     """
     with _lock:
-        before = _within[0] if _within else gc.get_threshold()
-        _within.append(before)
+        before = _thresholds[0] if _thresholds else gc.get_threshold()
+        _thresholds.append(before)
         if before[0]:
-            gc.set_threshold(max(EVERY, before[0]), *before[1:])
+            gc.set_threshold(max(ALLOCATIONS, before[0]), *before[1:])
     try:
         yield
     finally:
         with _lock:
-            _within.pop()
-            if not _within:
+            _thresholds.pop()
+            if not _thresholds:
                 gc.set_threshold(*before)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def moot_home() -> Path:
-    """``$MOOT_HOME``, else the user's data folder. It need not exist."""
+    """``$MOOT_HOME`` if it is set, else the user's data folder. The folder need not exist."""
     home = os.environ.get("MOOT_HOME")
     if home:
         return Path(home)

@@ -1,4 +1,4 @@
-"""Graphs, sources and benchmarks of installed packages, which declare them as entry points."""
+"""Plugins: graphs, sources and benchmarks that installed packages declare as entry points."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 from moot.core.errors import USER_KINDS, UserError, copy_error
 from moot.core.redaction import redact
 
-LONGEST = 200
-"""Characters of an exception's text in an error."""
+LONGEST_REASON = 200
+"""Most characters of the reason in an error."""
 
 
-class Installed:
-    """What packages declare for one kind of thing, in the entry points of the group ``moot.KINDs``.
+class Plugins:
+    """The plugins of one kind: the entry points in the group ``moot.KINDs`` of all installed packages.
 
-    They are listed when the object is made, as this reads files, and imported when they are first used. An entry point
-    that cannot be used is an error only for those who use it; the error is remembered until the process ends.
+    The constructor lists them, which reads files; each is imported on first use. A plugin that cannot be used raises an
+    error only if it is used; the error is cached until the process ends.
 
     Args:
-        kind: graph, source or benchmark.
-        own: moot's own names, which no package may take.
+        kind: ``graph``, ``source`` or ``benchmark``.
+        own: moot's own names, which no package may declare.
         error: the kind of the errors.
     """
 
     def __init__(self, kind: str, own: Collection[str], error: str) -> None:
         if error not in USER_KINDS:
-            raise ValueError(f"{error!r} is not listed among the kinds of users' errors")
+            raise ValueError(f"{error!r} is not in USER_KINDS")
         self._kind, self._own, self._error = kind, own, error
         self._points: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=f"moot.{kind}s"):
@@ -39,41 +39,44 @@ class Installed:
         self._loaded: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """The names that packages declare and moot does not have itself, in alphabetical order; imports nothing."""
+        """The names that packages declare, without moot's own names, in alphabetical order. It imports nothing."""
         return sorted(self._points.keys() - set(self._own))
 
-    def declares(self) -> bool:
-        """Whether any package declares anything."""
+    def has_any(self) -> bool:
+        """Whether any package declares a plugin of this kind."""
         return bool(self._points)
 
-    def taken(self) -> list[str]:
-        """The names of moot's own that a package declares, too."""
+    def conflicts(self) -> list[str]:
+        """moot's own names that a package declares, too."""
         return sorted(self._points.keys() & set(self._own))
 
     def check(self, name: str) -> None:
-        """Refuses a name that stands for several things, or that cannot be written where names are.
+        """Checks that a name is unambiguous and valid; a name that no package declares passes.
 
         Raises:
-            UserError: a package declares a name of moot's own, two packages declare the same, or it is no name.
+            UserError: a package declares one of moot's own names, two packages declare the same name, or the name is
+                not an identifier.
         """
         points = self._points.get(name, [])
         if points and name in self._own:
-            raise self._wrong(points[0], f"{name} is one of moot's own. Rename the entry point")
+            raise self._point_error(points[0], f"moot has its own {name}. Rename the entry point")
         if len(points) > 1:
             others = ", ".join(package_of(point) for point in points[1:])
-            raise self._wrong(points[0], f"so does {others}. Rename one of them, or uninstall a package")
+            problem = f"the package {others} declares the same name. Rename one of them, or uninstall a package"
+            raise self._point_error(points[0], problem)
         if points and not name.isidentifier():
-            raise self._wrong(points[0], "a name has letters, digits and underscores only. Rename the entry point")
+            problem = "a name may contain only letters, digits and underscores. Rename the entry point"
+            raise self._point_error(points[0], problem)
 
     def point(self, name: str) -> EntryPoint:
-        """The entry point of a name that a package declares."""
+        """The entry point with this name."""
         return self._points[name][0]
 
     def load(self, name: str) -> Any:
-        """The object that a package declares under that name. Blocking when it is first loaded.
+        """The object that a package declares under this name. It is imported on first use: blocking.
 
         Raises:
-            UserError: the name cannot be used (`check`), or its module cannot be imported.
+            UserError: the name cannot be used (see `check`), or its module cannot be imported.
         """
         self.check(name)
         if name not in self._loaded:
@@ -86,26 +89,26 @@ class Installed:
         return found
 
     def _import(self, name: str) -> Any:
-        from moot.core.lazy import imported  # not at the top: it imports numpy, and listings shall be quick
+        from moot.core.lazy import imported  # not at the top: it imports numpy, which would slow down listings
 
         point = self.point(name)
         try:
             return attrgetter(point.attr)(imported(point.module))
         except (Exception, SystemExit) as error:
-            raise self.wrong(name, f"it cannot be imported ({type(error).__name__}: {error})") from error
+            raise self.error(name, f"it cannot be imported ({type(error).__name__}: {error})") from error
 
-    def wrong(self, name: str, why: str) -> UserError:
-        """The error for something that a package declares and that cannot be used, with the package and entry point."""
-        return self._wrong(self.point(name), why)
+    def error(self, name: str, why: str) -> UserError:
+        """The error for a plugin that cannot be used; it names the package and the entry point."""
+        return self._point_error(self.point(name), why)
 
-    def _wrong(self, point: EntryPoint, why: str) -> UserError:
-        said = f'The package {package_of(point)} declares the {self._kind} {point.name} = "{point.value}"'
-        return UserError(f"{said}, but {redact(why)[:LONGEST]}.", kind=self._error)
+    def _point_error(self, point: EntryPoint, why: str) -> UserError:
+        text = f'The package {package_of(point)} declares the {self._kind} {point.name} = "{point.value}"'
+        return UserError(f"{text}, but {redact(why)[:LONGEST_REASON]}.", kind=self._error)
 
     def version(self, name: str) -> str:
-        """The package of something that is declared, its version, and a digest of its code.
+        """The package of a plugin, the package's version, and a digest of its code.
 
-        The digest is of all Python files and prompts of the package, as code changes while its version does not.
+        The digest covers all Python and Markdown files of the package, because code may change without a new version.
         """
         point = self.point(name)
         spec = find_spec(point.module.partition(".")[0])

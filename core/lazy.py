@@ -1,4 +1,4 @@
-"""Late imports, in threads."""
+"""Late imports, which are safe in threads."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def imported(name: str) -> Any:
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module  # no need to wait for others' imports
+        return module  # without waiting for the imports of other threads
     with _importing:
         return import_module(name)
 
 
-def from_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> Any:
-    """A module of an optional dependency, imported when first asked for.
+def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> Any:
+    """A module of an optional dependency, imported on first use.
 
     Args:
         name: the module.
         extra: the extra of moot that installs it.
-        needed_by: who needs it, as a sentence begins, e.g. ``A queue``.
-        otherwise: a sentence that says what can be done without it.
+        needed_by: the part of moot that needs it, as the subject of a sentence, e.g. ``A queue``.
+        otherwise: a sentence with an alternative that does not need it.
 
     Raises:
         UserError: it is not installed.
@@ -48,6 +48,6 @@ def from_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> An
 
 
 def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
-    """The error for a package of an extra that is not installed; arguments as for `from_extra`."""
+    """The error for a package of an extra that is not installed; arguments as for `import_extra`."""
     text = f'{needed_by} needs the package {error.name}: pip install "moot[{extra}]".'
     return UserError(f"{text} {otherwise}".rstrip(), kind="missing_package")

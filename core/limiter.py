@@ -22,23 +22,23 @@ from moot.core.throttle import Throttle
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
-"""Most seconds that we wait because an endpoint asks for it; if it asks for more, the call fails with a message."""
+"""The longest wait, in seconds, that is accepted if an endpoint asks for one; if it asks for more, the call fails."""
 
 
 class Share(Protocol):
     """This process's share of the calls to an endpoint that several processes use."""
 
     granted: int
-    """Concurrent calls of this process."""
+    """Most concurrent calls of this process."""
     most: int
-    """Concurrent calls of all processes."""
+    """Most concurrent calls of all processes together."""
 
-    def want(self) -> None:
-        """Requests a larger share: more calls wait than are granted."""
+    def request_more(self) -> None:
+        """Requests a larger share, because more calls wait than are granted."""
         ...
 
-    def refused(self, seconds: float) -> None:
-        """The endpoint asks all processes to wait for this many seconds."""
+    def report_wait(self, seconds: float) -> None:
+        """Reports that the endpoint asks for a wait of this many seconds; all processes wait."""
         ...
 
 
@@ -58,9 +58,9 @@ def share_endpoints(join: Callable[[str, Limiter], Share | None]) -> None:
 class Limiter:
     """Limits the calls of all debates to one endpoint: concurrent calls and, if it is set, calls per minute.
 
-    Each caller brings its own limits. Calls start in the order in which they came: a call that must wait for its
-    caller's lower limit is not overtaken, and a call that was refused with HTTP 429 comes first again. Calls per minute
-    are spaced evenly, and callers with the same rate share it. `Throttle` estimates what the endpoint accepts.
+    Each caller brings its own limits. Calls start in the order of their arrival: no call overtakes a call that waits
+    because of its caller's lower limit, and a call that was refused with HTTP 429 keeps its place. Calls per minute are
+    spaced evenly, and callers with the same rate share it. `Throttle` estimates how many calls the endpoint accepts.
 
     Args:
         address: the endpoint's address.
@@ -84,22 +84,23 @@ class Limiter:
         return self._running
 
     @property
-    def wanted(self) -> int:
+    def demand(self) -> int:
         """Calls in flight and calls that wait."""
         return self._running + len(self._waiting)
 
-    def look(self) -> None:
-        """Starts waiting calls after the granted share has changed."""
+    def start_waiting(self) -> None:
+        """Starts waiting calls; to be called after the granted share has changed."""
         self._start_waiting()
 
-    def _at_once(self, limits: Limits) -> int:
+    def _max_concurrency(self, limits: Limits) -> int:
+        """Most concurrent calls now: the caller's limit, and this process's share if the endpoint is shared."""
         if self.share is None:
             return limits.max_concurrency
         if limits.max_concurrency > self.share.most:
             self.share.most = limits.max_concurrency
-            self.share.want()
+            self.share.request_more()
         if self._running >= self.share.granted:
-            self.share.want()
+            self.share.request_more()
         return min(limits.max_concurrency, self.share.granted)
 
     def slot(self, limits: Limits, name: str = "") -> Slot:
@@ -114,26 +115,26 @@ class Limiter:
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
-        if self._closed and (asked := self._closed.get(slot.name)):
-            now = await self._wait_until_open(slot.name, *asked, loop)
-        if slot.refusal and self.throttle.opens > slot.since + limits.max_wait:
+        if self._closed and (closed := self._closed.get(slot.name)):
+            now = await self._wait_until_open(slot.name, *closed, loop)
+        if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
             raise timeout_error(slot.refusal, limits) from slot.refusal
-        busy = self._waiting or self._running >= self._at_once(limits)
+        busy = self._waiting or self._running >= self._max_concurrency(limits)
         if not (busy or limits.requests_per_minute or self.throttle.active):
             self._start(slot, now)
             return
-        slot.made, slot.turn = now, loop.create_future()
-        place = 0 if slot.refusal else len(self._waiting)
-        while place < len(self._waiting) and self._waiting[place].number < slot.number:
-            place += 1
-        self._waiting.insert(place, slot)
+        slot.queued_at, slot.turn = now, loop.create_future()
+        index = 0 if slot.refusal else len(self._waiting)
+        while index < len(self._waiting) and self._waiting[index].number < slot.number:
+            index += 1
+        self._waiting.insert(index, slot)
         self._start_waiting()
         try:
             async with asyncio.timeout_at(slot.since + limits.max_wait if slot.refusal else None):
                 await slot.turn
         except (asyncio.CancelledError, TimeoutError) as error:
             if slot.turn.cancelled():
-                self._start_waiting()  # it may have been the first, so others may start now
+                self._start_waiting()  # the call may have been the first in the queue, so others may start now
             elif not slot.turn.exception():
                 self.leave(slot, None)
             if slot.refusal and isinstance(error, TimeoutError):
@@ -141,42 +142,44 @@ class Limiter:
             raise
 
     def leave(self, slot: Slot, error: BaseException | None, answered: bool = False) -> None:
-        """Ends a request of a call; ``answered`` says that the endpoint accepted it."""
+        """Ends a request of a call. ``answered`` tells whether the endpoint accepted the request."""
         self._running -= 1
         if self.throttle.active and answered:
             self.throttle.accept(slot.started, asyncio.get_running_loop().time())
         elif isinstance(error, MootError) and (is_rate_limited(error) or (error.retryable and error.retry_after)):
-            self._refused(slot, error)
+            self._record_refusal(slot, error)
             if is_rate_limited(error) and (seen := telemetry()):
-                seen.refused(self.address, slot.name)
+                seen.count_refusal(self.address, slot.name)
         if self._waiting:
             self._start_waiting()
 
-    def _refused(self, slot: Slot, error: MootError) -> None:
-        now, asked = asyncio.get_running_loop().time(), error.retry_after or 0.0
-        if self.share and 0 < asked <= LONGEST_WAIT:
-            self.share.refused(asked)
-        if asked > LONGEST_WAIT:
-            self._closed[slot.name] = (now + asked, error)  # other models or sources are not affected
+    def _record_refusal(self, slot: Slot, error: MootError) -> None:
+        """Makes the other calls wait after an endpoint has refused a call or asked for a wait."""
+        now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
+        if self.share and 0 < wait <= LONGEST_WAIT:
+            self.share.report_wait(wait)
+        if wait > LONGEST_WAIT:
+            self._closed[slot.name] = (now + wait, error)  # other models or sources are not affected
             return
         if not is_rate_limited(error):
-            self.throttle.close(now + asked)
+            self.throttle.close(now + wait)
             return
         slot.since = slot.since if slot.refusal else now
         slot.refusal = error
-        self.throttle.refuse(slot.started, now, self._running, asked)
+        self.throttle.refuse(slot.started, now, self._running, wait)
         for other in self._waiting:
-            waited = now - max(other.made, self.throttle.took_one)
+            waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
                 other.turn.set_exception(timeout_error(error, other.limits))
 
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
+        """Waits until an endpoint that asked for a long wait may be called again. Returns the event loop's time."""
         left = until - loop.time()
         if left > LONGEST_WAIT:
             raise WorldError(
-                f"{error.detail} No request is sent to it for another {left:.0f} s.",
+                f"{error.detail} No request is sent to this endpoint for another {left:.0f} s.",
                 kind=error.kind,
                 retryable=True,
                 retry_after=left,
@@ -187,12 +190,13 @@ class Limiter:
         return loop.time()
 
     def _start(self, slot: Slot, now: float) -> None:
+        """Counts a call as running."""
         self._running += 1
         slot.started = now
         self.throttle.start(now)
-        if asked := slot.limits.requests_per_minute:
+        if rate := slot.limits.requests_per_minute:
             part = self.share.granted / self.share.most if self.share else 1.0
-            self._next[asked] = now + 60 / asked / part
+            self._next[rate] = now + 60 / rate / part
 
     def _start_waiting(self) -> None:
         """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""
@@ -202,7 +206,7 @@ class Limiter:
             slot = self._waiting[0]
             assert slot.turn is not None
             if not slot.turn.done():
-                if self._running >= min(self._at_once(slot.limits), self.throttle.room):
+                if self._running >= min(self._max_concurrency(slot.limits), self.throttle.room):
                     return
                 due = max(self.throttle.due(now), self._next.get(slot.limits.requests_per_minute or 0, 0.0))
                 if due > now:
@@ -221,22 +225,22 @@ class Slot:
     Attributes:
         requests: the number of requests that were made.
         refusal: the last refusal with HTTP 429; None if there was none.
-        since: the loop's time of the first refusal.
-        turned_away: whether the last request was not made, because the endpoint asks for too long a wait.
+        since: the event loop's time of the first refusal.
+        rejected: whether the last request was not made, because the endpoint asks for too long a wait.
     """
 
     __slots__ = (
         "_limiter",
         "limits",
-        "made",
         "name",
         "number",
+        "queued_at",
         "refusal",
+        "rejected",
         "requests",
         "since",
         "started",
         "turn",
-        "turned_away",
     )
 
     def __init__(self, limiter: Limiter, limits: Limits, name: str) -> None:
@@ -246,15 +250,15 @@ class Slot:
         self.number = next(limiter._numbers)
         self.requests = 0
         self.refusal: MootError | None = None
-        self.since = self.started = self.made = 0.0
+        self.since = self.started = self.queued_at = 0.0
         self.turn: asyncio.Future[None] | None = None
-        self.turned_away = False
+        self.rejected = False
 
     async def __aenter__(self) -> None:
         try:
             await self._limiter.enter(self)
         except MootError:
-            self.turned_away = True
+            self.rejected = True
             raise
         self.requests += 1
 
@@ -268,18 +272,18 @@ def limiter(base_url: str) -> Limiter:
     def make() -> Limiter:
         made = Limiter(base_url)
         made.share = _share(base_url, made)
-        _made[:] = [*(reference for reference in _made if reference()), weakref.ref(made)]
+        _limiters[:] = [*(reference for reference in _limiters if reference()), weakref.ref(made)]
         return made
 
     return once_per_loop(("limiter", base_url), make)
 
 
-_made: list[weakref.ref[Limiter]] = []
+_limiters: list[weakref.ref[Limiter]] = []
 
 
 def limiters() -> list[Limiter]:
     """The limiters of all event loops of this process."""
-    return [made for reference in [*_made] if (made := reference())]
+    return [made for reference in [*_limiters] if (made := reference())]
 
 
 def is_rate_limited(error: MootError) -> bool:
@@ -288,7 +292,7 @@ def is_rate_limited(error: MootError) -> bool:
 
 
 def timeout_error(error: MootError, limits: Limits) -> WorldError:
-    """The error for a call whose time ran out before the endpoint accepted it."""
+    """The error for a call that has waited for `max_wait` without being accepted."""
     text = f"{error.detail} The call has waited as long as the setting `max_wait` allows ({limits.max_wait:.0f} s)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 
@@ -321,17 +325,17 @@ async def with_retries(
                 return await call(), slot.requests
         except MootError as error:
             error.attempts = slot.requests
-            busy, asked = is_rate_limited(error), error.retry_after
-            failures += not busy
-            hopeless = slot.turned_away or not error.retryable or (asked or 0.0) > LONGEST_WAIT
-            if hopeless or failures >= limits.attempts:
+            rate_limited, wait = is_rate_limited(error), error.retry_after
+            failures += not rate_limited
+            permanent = slot.rejected or not error.retryable or (wait or 0.0) > LONGEST_WAIT
+            if permanent or failures >= limits.attempts:
                 raise
-        if not busy:
-            await asyncio.sleep(backoff(failures) if asked is None else asked)
+        if not rate_limited:
+            await asyncio.sleep(backoff(failures) if wait is None else wait)
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after this many failures: random, up to half a second after the first, doubling with each further
-    one.
+    """Seconds to wait after this many failures: a random number below a limit. The limit is half a second after the
+    first failure; each further one doubles it, up to 8 seconds.
     """
     return random.uniform(0, min(8.0, 0.5 * 2 ** (failures - 1)))

@@ -1,4 +1,4 @@
-"""Temporary folders of this process; the next process removes those that killed processes left behind."""
+"""Temporary folders of a process, which also removes the folders of earlier processes that were killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # on Windows, folders of killed processes stay
+except ImportError:  # Windows has no fcntl: there, the folders of killed processes are not removed
     fcntl = None  # type: ignore[assignment]
 
 LOCK = "process"
@@ -21,27 +21,27 @@ LOCK = "process"
 
 @contextlib.contextmanager
 def own_folder(prefix: str) -> Iterator[Path]:
-    """A new temporary folder, readable by its user only, which is removed at the end. Blocking.
+    """Context manager with a new temporary folder that only this user can read; it is removed at the end. Blocking.
 
     Args:
-        prefix: the beginning of its name. Folders with this prefix that killed processes of this user left are removed.
+        prefix: the beginning of its name. Folders with this prefix of this user's dead processes are removed first.
     """
-    remove_left(prefix)
+    remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
         folder = Path(name)
-        with (folder / f"{LOCK}.new").open("w") as held:
+        with (folder / f"{LOCK}.new").open("w") as lock:
             if fcntl:
-                fcntl.flock(held, fcntl.LOCK_EX)
-            # It is renamed only after it is locked, so that no other process takes it for a dead process's folder.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            # It is renamed only after it is locked, so that no other process regards this process as dead.
             (folder / f"{LOCK}.new").rename(folder / LOCK)
             yield folder
 
 
-def remove_left(prefix: str) -> None:
+def remove_abandoned(prefix: str) -> None:
     """Removes folders of this user's dead processes. Links are not followed; folders without a lock stay."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*") if fcntl else ():
-        with contextlib.suppress(OSError):  # another process removes it too, or it is not one of ours
-            if is_own(folder.lstat()) and is_left(folder):
+        with contextlib.suppress(OSError):  # another process removes it, too, or moot has not created it
+            if is_own(folder.lstat()) and is_abandoned(folder):
                 shutil.rmtree(folder)
 
 
@@ -50,7 +50,7 @@ def is_own(found: os.stat_result) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
-def is_left(folder: Path) -> bool:
+def is_abandoned(folder: Path) -> bool:
     """Whether the process of a folder is dead.
 
     Raises:

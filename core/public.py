@@ -1,4 +1,4 @@
-"""The public names of a package, which stand in its ``__init__.pyi``; old ones still work, with a warning."""
+"""The public names of a package, which its ``__init__.pyi`` lists. Old names still work, with a warning."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 import lazy_loader
 
 OLD = Path(__file__).parent / "old_names.jsonl"
-"""A line for each name that is no longer public, or has another name now."""
+"""A file with one line for each name that was public in the last release and is private or renamed now."""
 
 
 def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """A package's ``__getattr__``, ``__dir__`` and ``__all__``; a name is imported when it is first used.
 
     Args:
-        package: its name.
-        file: its ``__file__``; the stub beside it lists the names.
+        package: the package's name.
+        file: the package's ``__file__``; the stub in the same folder lists the names.
 
     Returns:
-        the three functions and lists, in this order.
+        ``__getattr__``, ``__dir__`` and ``__all__``.
     """
     public, names, listed = lazy_loader.attach_stub(package, file)
 
@@ -35,7 +35,7 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
 
 def old_name(package: str, name: str) -> Any:
-    """The object that had this name in the last release, with a warning that says where it is now.
+    """The object that had this name in the last release; a warning names its new place.
 
     Raises:
         AttributeError: there was no such name.
@@ -46,7 +46,7 @@ def old_name(package: str, name: str) -> Any:
     module, _, attribute = now.rpartition(".")
     is_private = "._" in now
     advice = "is no longer public, and the next release may change it" if is_private else f"is now {now}"
-    found = getattr(import_module(module), attribute)  # first, because imports may reset what has been warned of
+    found = getattr(import_module(module), attribute)  # before the warning, because imports may reset the warnings
     warnings.warn(f"{package}.{name} {advice}.", DeprecationWarning, stacklevel=3)
     return found
 

@@ -1,7 +1,7 @@
-"""Removal of keys from everything that is shown, stored or sent: errors, documents, traces.
+"""Removes secrets from everything that is shown, stored or sent: errors, documents, traces.
 
-Hidden are the values of the environment's keys, wherever they occur; the values of fields whose name marks a secret
-(``api_key``, ``authorization``); and, in any text, key-like strings, values that follow such a name, and users in
+It hides the values of the environment's keys, wherever they occur, and the values of fields whose name marks a secret
+(``api_key``, ``authorization``). In texts it also hides key-like strings, values that follow such a name, and users in
 addresses. LangSmith's own rules are not used: one of them takes quadratic time, so that a hostile document could take
 hours.
 """
@@ -24,8 +24,8 @@ KEY_NAME = re.compile(
     r"|AWS_(?!.*_FILE$).*(?:KEY|TOKEN|SECRET|CREDENTIALS).*",
     re.IGNORECASE,
 )
-"""Names of variables that hold keys. Most of AWS's do not (``AWS_REGION``, ``AWS_PROFILE``), and their values occur in
-ordinary texts.
+"""Names of variables that hold keys. Most of AWS's variables do not (``AWS_REGION``, ``AWS_PROFILE``); their values
+occur in ordinary texts, so they must not be hidden.
 """
 HEADERS = "OPENAI_CUSTOM_HEADERS"
 """The variable whose lines are headers for each request: ``name: value``."""
@@ -40,22 +40,27 @@ Keys = tuple[tuple[str, str], ...]
 """Secret texts, each with its replacement."""
 
 
-def held_keys() -> Keys:
+def environment_keys() -> Keys:
     """The keys in the environment, in all spellings that addresses and JSON use; longest first.
 
-    A user's password in an address (``OPENAI_BASE_URL``, a proxy's) is also a key, and so is the value of a header in
-    ``OPENAI_CUSTOM_HEADERS`` whose name marks a secret.
+    Keys are also a user's password in an address (``OPENAI_BASE_URL``, a proxy's address), and the value of a header in
+    ``OPENAI_CUSTOM_HEADERS`` if its name marks a secret.
     """
-    return _held(tuple(os.environ.items()))
+    return _find_keys(tuple(os.environ.items()))
 
 
 @lru_cache(maxsize=1)
-def _held(variables: tuple[tuple[str, str], ...]) -> Keys:
-    named = {part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _parts(value.strip())}
-    named |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
-    named |= dict.fromkeys(_secret_headers(dict(variables).get(HEADERS, "")), HEADERS)
-    forms = {form: n for v, n in named.items() if len(v) >= 8 for form in _written(v)}
-    return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # prefixes last
+def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
+    """The secrets in environment variables, with their replacements."""
+    secrets = {
+        part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _secret_parts(value.strip())
+    }
+    secrets |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
+    secrets |= dict.fromkeys(_secret_headers(dict(variables).get(HEADERS, "")), HEADERS)
+    forms = {form: name for secret, name in secrets.items() if len(secret) >= 8 for form in _spellings(secret)}
+    return tuple(
+        (form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True)
+    )  # a key before its prefixes
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
@@ -66,12 +71,12 @@ def _secret_headers(lines: str) -> Iterator[str]:
             yield value.split()[-1]
 
 
-def _written(key: str) -> tuple[str, ...]:
+def _spellings(key: str) -> tuple[str, ...]:
     return key, quote(key, safe=""), quote_plus(key), json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1]
 
 
-def _parts(value: str) -> list[str]:
-    """The secret parts of a value: all of it; for credentials in JSON also the secret fields; for a path none."""
+def _secret_parts(value: str) -> list[str]:
+    """The secret parts of a value: the whole value, and the secret fields if it is JSON; a path has none."""
     if FILE_NAME.fullmatch(value):
         return []
     if not value.startswith("{"):
@@ -80,7 +85,7 @@ def _parts(value: str) -> list[str]:
         fields: dict[str, Any] = json.loads(value)
     except (ValueError, RecursionError):
         return [value]
-    secret = [of for name, of in fields.items() if isinstance(of, str) and _is_secret(name)]
+    secret = [field for name, field in fields.items() if isinstance(field, str) and _is_secret(name)]
     return [value, *secret]
 
 
@@ -89,31 +94,31 @@ def redact(text: str, keys: Keys | None = None) -> str:
 
     Args:
         text: the text.
-        keys: as `held_keys` returns them, if many texts are redacted.
+        keys: as `environment_keys` returns them, if many texts are redacted.
     """
-    for value, shown in held_keys() if keys is None else keys:
-        text = text.replace(value, shown)
+    for value, replacement in environment_keys() if keys is None else keys:
+        text = text.replace(value, replacement)
     return text
 
 
 def without_keys(value: T, keys: Keys) -> T:
     """Plain data without the values of the environment's keys; objects of other types are unchanged.
 
-    It is applied to replies of models and results of sources before any other code reads them, and in the same way to
-    both, so that quotes still match. Unlike `anonymised`, it hides no text that only looks like a key, because debates
-    may be about such texts.
+    It is applied to replies of models and to results of sources before any other code reads them. Quotes in the replies
+    still match the results, because both are changed in the same way. Unlike `anonymised`, it does not hide text that
+    only looks like a key, because debates may be about such texts.
 
     Args:
         value: a text, or lists and dicts with texts.
-        keys: as `held_keys` returns them; if empty, the value is returned unchanged.
+        keys: as `environment_keys` returns them; if empty, the value is returned unchanged.
     """
     if not keys:
         return value
     if isinstance(value, str):
         return cast(T, redact(value, keys))
     if isinstance(value, dict):
-        return cast(T, {without_keys(name, keys): without_keys(of, keys) for name, of in value.items()})
-    return cast(T, [without_keys(of, keys) for of in value]) if isinstance(value, list) else value
+        return cast(T, {without_keys(name, keys): without_keys(item, keys) for name, item in value.items()})
+    return cast(T, [without_keys(item, keys) for item in value]) if isinstance(value, list) else value
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
@@ -141,7 +146,7 @@ SECRETS = (
     ),
     re.compile(r"(://)[^\s/]+(?=@)"),
 )
-"""Patterns of secrets in a text, each after a group that stays. Each takes linear time."""
+"""Patterns of secrets in a text. The first group of a pattern stays; the rest is hidden. Each takes linear time."""
 
 PLAIN = (Number, date, UUID, type(None))
 SHORTEST = 8
@@ -153,38 +158,40 @@ def anonymised(value: Any, keys: Keys | None = None) -> Any:
 
     Args:
         value: the data to send.
-        keys: as `held_keys` returns them; by default those in the environment now.
+        keys: as `environment_keys` returns them; by default those in the environment now.
     """
-    return _without(value, held_keys() if keys is None else keys, secret=False)
+    return _anonymise(value, environment_keys() if keys is None else keys, secret=False)
 
 
-def _without(value: Any, keys: Keys, *, secret: bool) -> Any:
+def _anonymise(value: Any, keys: Keys, *, secret: bool) -> Any:
+    """A copy of plain data without any secret; with ``secret``, all texts in it are secrets."""
     if isinstance(value, str):
-        return HIDDEN if secret and value else _text(value, keys)
+        return HIDDEN if secret and value else _anonymise_text(value, keys)
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
         return {
-            _text(str(name), keys): _without(of, keys, secret=secret or _is_secret(str(name)))
-            for name, of in value.items()
+            _anonymise_text(str(name), keys): _anonymise(item, keys, secret=secret or _is_secret(str(name)))
+            for name, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [_without(of, keys, secret=secret) for of in value]
-    return _without(repr(value), keys, secret=secret)
+        return [_anonymise(item, keys, secret=secret) for item in value]
+    return _anonymise(repr(value), keys, secret=secret)
 
 
-def _text(text: str, keys: Keys) -> str:
-    return text if len(text) < SHORTEST else _looked_through(text, keys)
+def _anonymise_text(text: str, keys: Keys) -> str:
+    return text if len(text) < SHORTEST else _search_text(text, keys)
 
 
 @lru_cache(maxsize=1000)
 def _is_secret(name: str) -> bool:
+    """Whether the name of a field or a header marks a secret."""
     return bool(SECRET_NAME.search(name))
 
 
 @lru_cache(maxsize=1000)
-def _looked_through(text: str, keys: Keys) -> str:
-    """Cached, because the runs of one debate contain the same texts many times."""
+def _search_text(text: str, keys: Keys) -> str:
+    """Hides all secrets in a text. Cached, because the runs of one debate contain the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)

@@ -1,4 +1,4 @@
-"""Errors of endpoints translated into MootErrors that say what to do."""
+"""Translates errors of endpoints into MootErrors that say what to do."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def retry_after_seconds(value: str | None) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except (ValueError, OverflowError):  # the latter: a year or an offset of many digits
+        except (ValueError, OverflowError):  # OverflowError: a year or an offset of many digits
             return None
-        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC at an unknown place
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC without a known time zone
         seconds = (zoned - datetime.now(UTC)).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
@@ -38,30 +38,32 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
         return unreachable(endpoint, error)
     if isinstance(error, openai.APIStatusError):
         return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
-    return _of_another_client(error, endpoint, model)
+    return _explain_other_client(error, endpoint, model)
 
 
-def _of_another_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
-    """The error for other SDKs: their exceptions hold an HTTP status, or their class names state the cause."""
+def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
+    """The error for exceptions of other SDKs: they have an HTTP status, or their class names state the cause."""
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
     for one in causes:
         response = getattr(one, "response", None)
         body = getattr(one, "body", None)
-        said = body["error"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else body or str(one)
+        reason = body["error"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else body or str(one)
         if isinstance(response, dict):  # botocore's
             meta = response.get("ResponseMetadata") or {}
-            status, headers, said = meta.get("HTTPStatusCode"), meta.get("HTTPHeaders") or {}, response.get("Error")
-            said = {"message": said.get("Message"), "code": said.get("Code")} if isinstance(said, dict) else str(one)
+            status, headers, found = meta.get("HTTPStatusCode"), meta.get("HTTPHeaders") or {}, response.get("Error")
+            reason = (
+                {"message": found.get("Message"), "code": found.get("Code")} if isinstance(found, dict) else str(one)
+            )
         else:
             headers = getattr(response, "headers", None) or {}
             status = getattr(one, "status_code", None) or getattr(response, "status_code", None)
             status = status or getattr(one, "code", None)
         if type(status) is int and 400 <= status < 600:
-            return explain_status(status, headers, said, endpoint, model)
+            return explain_status(status, headers, reason, endpoint, model)
         if status == 200 and body:  # an error in a stream that had begun
-            return explain_error(said, headers, endpoint, model)
+            return explain_error(reason, headers, endpoint, model)
     names = {kind.__name__ for one in causes for kind in type(one).__mro__}
     if any("Timeout" in name for name in names):
         return too_slow(endpoint, model)
@@ -73,7 +75,7 @@ def _of_another_client(error: BaseException, endpoint: Endpoint, model: str) -> 
 def too_slow(endpoint: Endpoint, model: str) -> WorldError:
     """The error for a request that timed out."""
     return WorldError(
-        f"{endpoint.shown} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
+        f"{endpoint.display_url} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
         kind="timeout",
         retryable=True,
     )
@@ -82,8 +84,8 @@ def too_slow(endpoint: Endpoint, model: str) -> WorldError:
 def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
     """The error for a request without an answer, or with an incomplete one."""
     return WorldError(
-        f"{endpoint.shown} could not be reached ({error.__cause__ or error}). "
-        "Check the address and that the server runs.",
+        f"{endpoint.display_url} could not be reached ({error.__cause__ or error}). "
+        "Check the address, and that the server is running.",
         kind="unreachable",
         retryable=True,
     )
@@ -93,7 +95,8 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
     """The error for an answer that does not follow the OpenAI-compatible API."""
     api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
-        f"{endpoint.shown} sent an answer for {model} that cannot be read ({why}). Check that the address is {api}.",
+        f"{endpoint.display_url} sent an answer for {model} that cannot be read ({why}). Check that the address is "
+        f"{api}.",
         kind="bad_response",
         retryable=retryable,
     )
@@ -101,38 +104,38 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
     """The MootError for an HTTP error of an endpoint."""
-    at, said = endpoint.shown, said_by(body)
+    at, message = endpoint.display_url, quoted_message(body)
     code = str(body.get("code") or "") if isinstance(body, dict) else ""
     if status in (401, 403):
-        mend = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
-        return UserError(f"{at} refused the key for {model} (HTTP {status}{said}). {mend}", kind="authentication")
+        advice = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
+        return UserError(f"{at} refused the key for {model} (HTTP {status}{message}). {advice}", kind="authentication")
     if status == 404:
         return UserError(
-            f"{at} does not know the model {model} (HTTP 404{said}). Check its name and the address.",
+            f"{at} does not know the model {model} (HTTP 404{message}). Check its name and the address.",
             kind="unknown_model",
         )
-    words = f"{code} {said}".casefold()
+    words = f"{code} {message}".casefold()
     if status in (400, 413, 422) and any(w in words for w in ("context", "too long", "too large", "maximum length")):
         return UserError(
-            f"{at} finds the prompt for {model} too long (HTTP {status}{said}). Use a model with a longer context, a "
-            "smaller `k`, or shorter passages.",
+            f"{at} refused the prompt for {model} as too long (HTTP {status}{message}). Use a model with a longer "
+            "context, a smaller `k`, or shorter passages.",
             kind="too_long",
         )
     if status in (400, 422) and "content_filter" in words:
-        return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{said}).", "refused")
+        return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{message}).", "refused")
     if (
         (status == 429 and code == "insufficient_quota")
         or status == 402
         or (status == 400 and "credit balance" in words)
     ):
         return UserError(
-            f"The quota at {at} is used up (HTTP {status}{said}). Check the account's billing.", kind="quota"
+            f"The quota at {at} is used up (HTTP {status}{message}). Check the account's billing.", kind="quota"
         )
     if status == 429:
         wait = retry_after_seconds(headers.get("retry-after"))
         asked = "" if wait is None else f", asking for a wait of {wait:.0f} s"
         return WorldError(
-            f"{at} is receiving too many requests for {model} (HTTP 429{asked}{said}). "
+            f"{at} is receiving too many requests for {model} (HTTP 429{asked}{message}). "
             "Try again later, or lower `max_concurrency` or `requests_per_minute`.",
             kind="rate_limited",
             retryable=True,
@@ -140,41 +143,42 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         )
     if status in (408, 409) or status >= 500:
         return WorldError(
-            f"{at} failed while answering for {model} (HTTP {status}{said}). Try again later.",
+            f"{at} failed while answering for {model} (HTTP {status}{message}). Try again later.",
             kind="server_error",
             retryable=True,
             retry_after=retry_after_seconds(headers.get("retry-after")),
         )
     return UserError(
-        f"{at} did not accept the request for {model} (HTTP {status}{said}). The model may not support a setting: "
+        f"{at} did not accept the request for {model} (HTTP {status}{message}). The model may not support a setting: "
         "change `structured_output`, set `temperature` to null, or lower `max_tokens`.",
         kind="bad_request",
     )
 
 
-def explain_error(said: Any, headers: Any, endpoint: Endpoint, model: str) -> MootError:
-    """The error in an answer with a successful HTTP status, as gateways send them: classified by its code, if it has
-    one.
+def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str) -> MootError:
+    """The MootError for an error in an answer with a successful HTTP status; gateways send such answers.
+
+    If the error has a code, it is explained like the HTTP status of that number.
     """
-    code = str(said.get("code")) if isinstance(said, dict) else ""
+    code = str(body.get("code")) if isinstance(body, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
-        return explain_status(int(code), headers, said, endpoint, model)
-    words = said_by(said).rstrip(".")
+        return explain_status(int(code), headers, body, endpoint, model)
+    words = quoted_message(body).rstrip(".")
     return WorldError(
-        f"{endpoint.shown} answered for {model} with an error instead of a reply{words}. Try again later; if it "
+        f"{endpoint.display_url} answered for {model} with an error instead of a reply{words}. Try again later; if it "
         "happens again, check the model's name and the endpoint.",
         kind="bad_response",
         retryable=True,
     )
 
 
-OF_LLAMA_CPP = ("n_prompt_tokens", "n_ctx")
-"""Fields beside the message if llama.cpp refuses a prompt for its length."""
+LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
+"""Further fields of the error if llama.cpp refuses a prompt because of its length."""
 
 
-def said_by(body: Any) -> str:
-    """The endpoint's own words, shortened."""
+def quoted_message(body: Any) -> str:
+    """The message in the body of an endpoint's error, shortened, after a colon; empty if there is none."""
     message = body.get("message") if isinstance(body, dict) else body
-    figures = body if isinstance(body, dict) else {}
-    counted = [f"{key} {figures[key]}" for key in OF_LLAMA_CPP if type(figures.get(key)) is int]
-    return f": {'; '.join([redact(str(message))[:200], *counted])}" if message else ""
+    fields = body if isinstance(body, dict) else {}
+    numbers = [f"{key} {fields[key]}" for key in LLAMA_CPP_FIELDS if type(fields.get(key)) is int]
+    return f": {'; '.join([redact(str(message))[:200], *numbers])}" if message else ""

@@ -13,10 +13,10 @@ from collections import deque
 SHRINK = 0.7
 """The factor by which a refusal lowers the concurrent calls and the pace."""
 PLATEAU = 50
-"""Successes until the pace is back at its value before the refusal; it changes least around that point."""
-LEAST = 4
-"""Calls per second that are assumed possible after a first refusal, whatever was measured."""
-KEPT = 512
+"""Successes after which the pace is back at its value before the refusal. Around this point it changes least."""
+LEAST_PACE = 4
+"""Calls per second that are always assumed to be possible after a first refusal, even if fewer were measured."""
+STORED_STARTS = 512
 """Start times of calls that are stored to measure the pace that the endpoint accepted."""
 
 
@@ -25,45 +25,45 @@ class Throttle:
 
     Attributes:
         active: whether any limit applies.
-        opens: when the endpoint may be called again.
-        took_one: when it last accepted a call, or first refused one.
+        opens_at: when the endpoint may be called again.
+        last_accepted: when the endpoint last accepted a call, or first refused one.
     """
 
     def __init__(self) -> None:
         self.active = False
-        self.opens = 0.0
-        self.took_one = 0.0
-        self._starts: deque[float] = deque(maxlen=KEPT)
+        self.opens_at = 0.0
+        self.last_accepted = 0.0
+        self._starts: deque[float] = deque(maxlen=STORED_STARTS)
         self._refused_at = -math.inf
-        self._in_a_row = 0
+        self._refusals_in_a_row = 0
         self._successes = 0
         self._pace = math.inf  # calls per second at the last refusal
-        self._at_once = math.inf  # calls that the endpoint had accepted at the last refusal
-        self._first = True  # few calls were measured: the estimate may be far too low
-        self._measure = False
+        self._accepted = math.inf  # calls that the endpoint had accepted at the last refusal
+        self._first = True  # until a second refusal: the pace may be far too low, as few calls were measured
+        self._measure = False  # whether the pace has to be measured after a refusal
 
     @property
     def room(self) -> float:
-        """Concurrent calls, at least 1."""
-        if self._at_once == math.inf:
+        """Most concurrent calls, at least 1."""
+        if self._accepted == math.inf:
             return math.inf
-        growth = 1.0 if self._first else max(1 / 8, (1 - SHRINK) * self._at_once / PLATEAU)
-        return max(1.0, SHRINK * self._at_once) + self._successes * growth
+        growth = 1.0 if self._first else max(1 / 8, (1 - SHRINK) * self._accepted / PLATEAU)
+        return max(1.0, SHRINK * self._accepted) + self._successes * growth
 
     @property
     def pace(self) -> float:
-        """Calls per second."""
+        """Most calls per second."""
         if self._first:
             return self._pace * SHRINK * math.exp2(self._successes / 8)
         return self._pace * (1 + (1 - SHRINK) * (self._successes / PLATEAU - 1) ** 3)
 
     def due(self, now: float) -> float:
         """When the next call may start."""
-        if not self.active or now < self.opens:
-            return self.opens
+        if not self.active or now < self.opens_at:
+            return self.opens_at
         if self._measure:
             self._measure = False
-            self._pace = min(self._pace, self._measured())
+            self._pace = min(self._pace, self._measured_pace())
         return self._starts[-1] + 1 / self.pace if self._starts else now
 
     def start(self, now: float) -> None:
@@ -71,49 +71,49 @@ class Throttle:
         self._starts.append(now)
 
     def close(self, until: float) -> None:
-        """Closes the endpoint for calls before the given time."""
-        self.active, self.opens = True, max(self.opens, until)
+        """Lets no call start before the given time."""
+        self.active, self.opens_at = True, max(self.opens_at, until)
 
     def accept(self, started: float, now: float) -> None:
-        """Records that the endpoint accepted a call that started then."""
-        self.took_one = now
+        """Records that the endpoint accepted a call, which started at the given time."""
+        self.last_accepted = now
         if started <= self._refused_at:
             return
-        self._in_a_row = 0
+        self._refusals_in_a_row = 0
         self._successes += 1
         if self.pace > 20 * self._pace:
             self._pace = math.inf
-        if self.room > 2 * self._at_once + 8:
-            self._at_once = math.inf
-        if self._pace == self._at_once == math.inf and now >= self.opens:
+        if self.room > 2 * self._accepted + 8:
+            self._accepted = math.inf
+        if self._pace == self._accepted == math.inf and now >= self.opens_at:
             self.active, self._first = False, True
 
-    def refuse(self, started: float, now: float, running: int, asked: float) -> None:
-        """Records a refused call: its start, the number of other running calls, and the seconds of waiting asked for.
+    def refuse(self, started: float, now: float, running: int, retry_after: float) -> None:
+        """Records a refused call: its start, the number of other running calls, and the requested wait.
 
-        All calls wait. A small random time is added, so that several processes do not return at once.
+        All calls wait. A small random time is added, so that several processes do not call again at the same moment.
         """
         if started in self._starts:
             self._starts.remove(started)
         if not self.active:
-            self.took_one = now
-        wait = asked * random.uniform(1.0, 1.1)
+            self.last_accepted = now
+        wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
             self._first, self._pace = self._pace == math.inf, self.pace
-            self._in_a_row += 1
+            self._refusals_in_a_row += 1
             self._refused_at, self._successes, self._measure = now, 0, True
-            self._at_once = running or self._at_once  # a call that runs alone is refused for another reason
-            wait = max(wait, self._patience() * random.uniform(0.5, 1.0))
+            self._accepted = running or self._accepted  # a single call is not refused because of other running calls
+            wait = max(wait, self._default_wait() * random.uniform(0.5, 1.0))
         else:
-            self._at_once = min(self._at_once, running or self._at_once)
+            self._accepted = min(self._accepted, running or self._accepted)
         self.close(now + wait)
 
-    def _patience(self) -> float:
-        """Seconds to wait after this many refusals in a row, if the endpoint asks for no wait."""
-        return float(min(16.0, 0.5 * 2 ** min(self._in_a_row - 1, 10)))
+    def _default_wait(self) -> float:
+        """Seconds to wait after a refusal if the endpoint asks for no wait; they grow with the refusals in a row."""
+        return float(min(16.0, 0.5 * 2 ** min(self._refusals_in_a_row - 1, 10)))
 
-    def _measured(self) -> float:
+    def _measured_pace(self) -> float:
         """Calls per second that the endpoint accepted before it refused one."""
-        seconds = max(1.0, self._patience())
-        taken = sum(start > self._refused_at - seconds for start in self._starts)
-        return max(taken, LEAST) / seconds
+        seconds = max(1.0, self._default_wait())
+        started = sum(start > self._refused_at - seconds for start in self._starts)
+        return max(started, LEAST_PACE) / seconds

@@ -20,10 +20,10 @@ from urllib.parse import unquote, urlsplit
 
 from moot.core.endpoint import (
     Endpoint,
+    client_error,
+    create_once,
     forget_loops,
     is_loopback,
-    made_once,
-    no_client,
     tls,
     without_user,
 )
@@ -34,19 +34,19 @@ from moot.core.refusals import explain_error, explain_status, too_slow, unreacha
 LONGEST_REPLY = 16 * 2**20
 """Most bytes of a reply, decompressed."""
 LONGEST_STREAM = 64 * 2**20
-"""Most bytes of a streamed reply: each token arrives with about a hundred of them."""
+"""Most bytes of a streamed reply. Each token takes about a hundred bytes of a stream."""
 LONGEST_EVENT = 2**20
 """Most bytes of one event in a stream."""
 LONGEST_REFUSAL = 2**20
-"""Most bytes that are read of an HTTP error's body."""
-OPEN = 0.05
+"""Most bytes of an HTTP error's body that are read."""
+STREAM_END_WAIT = 0.05
 """Seconds to wait for the end of a streamed reply after its last event."""
-KEPT = 4.0
-"""Seconds for which an idle connection is kept: many servers close theirs after five."""
+KEEP_ALIVE = 4.0
+"""Seconds for which an idle connection stays open: many servers close idle connections after five."""
 
 
 @dataclass(frozen=True)
-class Line:
+class Connection:
     """A connection to a model of an OpenAI-compatible endpoint.
 
     Args:
@@ -77,13 +77,13 @@ class Line:
             except imported("aiohttp").ClientError as error:
                 raise self._unreachable(error) from error
         try:
-            said = loads(content)
+            reply = loads(content)
         except ValueError as error:
             why = type(error).__name__ if answer.content_type.endswith("json") else "ValueError"
             raise unreadable(self.endpoint, self.model, why) from error
-        if isinstance(said, dict) and said.get("error"):
-            raise explain_error(said["error"], answer.headers, self.endpoint, self.model)
-        return said
+        if isinstance(reply, dict) and reply.get("error"):
+            raise explain_error(reply["error"], answer.headers, self.endpoint, self.model)
+        return reply
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
         """The JSON of each server-sent event in the answer to a request, up to ``[DONE]``.
@@ -105,7 +105,7 @@ class Line:
                             data.append(line[5:])
                         elif data and not line.strip():
                             if data[0].strip() == b"[DONE]":
-                                await read_on(answer)
+                                await drain(answer)
                                 return
                             event = self._event(b"\n".join(data), answer.headers)
                             finished = finished or has_finished(event)
@@ -113,7 +113,7 @@ class Line:
                             data.clear()
                     if total > LONGEST_STREAM or len(rest) + sum(map(len, data)) > LONGEST_EVENT:
                         raise self._too_long(LONGEST_EVENT if total <= LONGEST_STREAM else LONGEST_STREAM)
-                    # Decompressed events may all be ready at once; without a pause, other tasks would never run.
+                    # Decompressed events may all be ready at once. Without this pause, other tasks would not run.
                     await asyncio.sleep(0)
                     if loop.time() > deadline:
                         raise TimeoutError
@@ -124,16 +124,20 @@ class Line:
             raise unreadable(self.endpoint, self.model, "it ended early" if streamed else "ValueError")
 
     def _unreachable(self, error: Exception) -> WorldError:
+        """The error for a request that got no complete answer."""
         aiohttp = imported("aiohttp")
         if isinstance(error, aiohttp.ClientPayloadError):
             error = ConnectionError("its answer ended early")
         elif self.proxy:
             error = ConnectionError(f"through the proxy {without_user(self.proxy)}: {error.__cause__ or error}")
         elif isinstance(error, aiohttp.ClientResponseError):
-            return unreadable(self.endpoint, self.model, f"it breaks HTTP: {' '.join(error.message.split())[:100]}")
+            return unreadable(
+                self.endpoint, self.model, f"it is not valid HTTP: {' '.join(error.message.split())[:100]}"
+            )
         return unreachable(self.endpoint, error)
 
     def _event(self, data: bytes, headers: Any) -> Any:
+        """The JSON of an event. Raises an error if the event contains one."""
         try:
             event = loads(data)
         except ValueError as error:
@@ -144,10 +148,13 @@ class Line:
 
     @asynccontextmanager
     async def _answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """The answer to a request if its status is successful; its connection is closed unless the answer is read."""
+        """Context manager with the answer to a request, if its status is successful.
+
+        The connection is closed at the end, unless the answer has been read.
+        """
         aiohttp = imported("aiohttp")
         session = await open_session()
-        # Two turns of the loop, so that it notices idle connections that the server has closed meanwhile.
+        # Two turns of the event loop, so that it notices idle connections that the server has closed meanwhile.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         try:
@@ -176,29 +183,29 @@ class Line:
         if answer.status < 400:
             to = without_user(answer.headers.get("location", "nowhere").partition("?")[0])[:200]
             return WorldError(
-                f"{self.endpoint.shown} answered with a redirect (HTTP {answer.status} to {to}), and redirects are "
-                "not followed. Check the address; the new one may be right.",
+                f"{self.endpoint.display_url} answered with a redirect (HTTP {answer.status} to {to}), and redirects "
+                "are not followed. Check the address; the new one may be right.",
                 kind="bad_response",
             )
         content = b""
         try:
-            content = await self._read(answer, LONGEST_REFUSAL, cut=True)
-            said = loads(content)
+            content = await self._read(answer, LONGEST_REFUSAL, truncate=True)
+            body = loads(content)
         except imported("aiohttp").ClientError as error:
             return self._unreachable(error)
         except ValueError:
-            said = content.decode(errors="replace").strip()
-        said = said.get("error", said) if isinstance(said, dict) else said
-        return explain_status(answer.status, answer.headers, said, self.endpoint, self.model)
+            body = content.decode(errors="replace").strip()
+        body = body.get("error", body) if isinstance(body, dict) else body
+        return explain_status(answer.status, answer.headers, body, self.endpoint, self.model)
 
-    async def _read(self, answer: Any, most: int, cut: bool = False) -> bytes:
-        """An answer's bytes, decompressed; bytes after ``most`` are cut off or raise an error."""
+    async def _read(self, answer: Any, most: int, truncate: bool = False) -> bytes:
+        """An answer's bytes, decompressed. If it has more than ``most`` bytes, it is truncated, or raises an error."""
         parts, size = [], 0
         async for part in answer.content.iter_any():
             parts.append(part)
             size += len(part)
             if size > most:
-                if cut:
+                if truncate:
                     break
                 raise self._too_long(most)
         return b"".join(parts)
@@ -207,7 +214,7 @@ class Line:
         return unreadable(self.endpoint, self.model, f"it is longer than {most // 2**20} MiB", retryable=False)
 
 
-def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
+def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connection:
     """A connection to a model of an endpoint, configured by the environment. Blocking.
 
     Raises:
@@ -230,15 +237,15 @@ def open_line(endpoint: Endpoint, model: str, timeout: float) -> Line:
     sent = {name: value.strip() for name, value in headers.items() if value}
     if not all(value.isprintable() for value in sent.values()):
         raise UserError(
-            "OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS holds a character that is not allowed in a "
+            "OPENAI_ORG_ID, OPENAI_PROJECT_ID or OPENAI_CUSTOM_HEADERS contains a character that is not allowed in a "
             "header.",
             kind="invalid_environment",
         )
     url = without_user(endpoint.base_url).rstrip("/")
     certificates = os.environ.get("SSL_CERT_FILE")
     if certificates and url.startswith("https:") and not os.path.isfile(certificates):
-        raise no_client(FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is not a file"))
-    return Line(endpoint, model, url, sent, proxy_for(url), timeout)
+        raise client_error(FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is not a file"))
+    return Connection(endpoint, model, url, sent, proxy_for(url), timeout)
 
 
 def proxy_for(url: str) -> str | None:
@@ -255,23 +262,21 @@ def proxy_for(url: str) -> str | None:
         return None
     address = proxy if "://" in proxy else f"http://{proxy}"
     try:
-        named = urlsplit(address)
-        if named.scheme not in ("http", "https") or not named.hostname or named.port == 0:
-            raise ValueError(
-                f"{without_user(address)} is not an HTTP proxy, and models are called through no other kind"
-            )
+        found = urlsplit(address)
+        if found.scheme not in ("http", "https") or not found.hostname or found.port == 0:
+            raise ValueError(f"{without_user(address)} is not an HTTP proxy; other proxies are not supported")
     except ValueError as error:
-        raise no_client(error) from error
+        raise client_error(error) from error
     return address
 
 
-async def read_on(answer: Any) -> None:
+async def drain(answer: Any) -> None:
     """Reads the rest of an answer after its last event, so that its connection can be used again.
 
-    It does not wait for an answer that the endpoint keeps open.
+    If the endpoint keeps the answer open, it waits only for `STREAM_END_WAIT`.
     """
     with suppress(TimeoutError, imported("aiohttp").ClientError):
-        async with asyncio.timeout(OPEN):
+        async with asyncio.timeout(STREAM_END_WAIT):
             async for _ in answer.content.iter_any():
                 pass
 
@@ -295,20 +300,20 @@ async def open_session() -> Any:
         aiohttp, context = await asyncio.to_thread(lambda: (imported("aiohttp"), tls()))
 
         class Connector(aiohttp.TCPConnector):  # type: ignore[name-defined,misc]
-            """Opens connections in an empty context: they would otherwise keep the first caller's debate alive."""
+            """Opens connections in an empty context; otherwise they would keep the first caller's debate in memory."""
 
             async def _create_connection(self, *args: Any) -> Any:
                 return await asyncio.create_task(super()._create_connection(*args), context=Context())
 
         return aiohttp.ClientSession(
-            connector=Connector(limit=0, ssl=context, keepalive_timeout=KEPT, ttl_dns_cache=60),
+            connector=Connector(limit=0, ssl=context, keepalive_timeout=KEEP_ALIVE, ttl_dns_cache=60),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
             max_line_size=2**16,
             max_field_size=2**16,
         )
 
-    return await made_once(SESSION, make)
+    return await create_once(SESSION, make)
 
 
 atexit.register(forget_loops, ended=False)
@@ -320,10 +325,10 @@ def dumps(body: Mapping[str, Any]) -> bytes:
     """A value as JSON, such as the body of a request."""
     orjson = imported("orjson")
     try:
-        made: bytes = orjson.dumps(body)
+        content: bytes = orjson.dumps(body)
     except TypeError:  # a lone surrogate, or an integer of more than 64 bits
         return json.dumps(body).encode()
-    return made
+    return content
 
 
 def loads(content: bytes | str) -> Any:

@@ -12,10 +12,10 @@ from pydantic_core import to_jsonable_python
 
 
 class Fields(Extension):
-    """Adds details to Griffe's data."""
+    """A Griffe extension that completes the reference of settings, nodes and graphs."""
 
     def on_class_members(self, *, cls: Class, **_: Any) -> None:
-        """Shows the default of a field of settings or of a reply, and its description as a docstring."""
+        """Shows the default of each field of a Pydantic model, with the field's description as its docstring."""
         model = locate(cls.path)
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return
@@ -26,15 +26,15 @@ class Fields(Extension):
                 cls.members[name].docstring = Docstring(field.description or "")
 
     def on_function_instance(self, *, func: Function, **_: Any) -> None:
-        """Uses the imported docstring of a trial's step; the name of a prompt is shown unchanged."""
+        """Shows a docstring that a decorator completes, and the default of ``prompt`` as text."""
         function = locate(func.path)
-        if any(str(decorator.value).startswith("explained(") for decorator in func.decorators):
+        if any(str(decorator.value).startswith("with_parameters(") for decorator in func.decorators):
             func.docstring = Docstring(getdoc(function) or "", parent=func)
         if "prompt" in func.parameters and isfunction(function):
             func.parameters["prompt"].default = repr(signature(function).parameters["prompt"].default)
 
     def on_module_instance(self, *, mod: Module, **_: Any) -> None:
-        """Keeps the line breaks of a system's procedure, which begins with a lower-case letter."""
+        """Keeps the line breaks of a system's procedure: the paragraph that begins with a lower-case letter."""
         if mod.docstring and mod.path.startswith("moot.graphs."):
             parts = mod.docstring.value.split("\n\n")
             parts = [f"```text\n{part}\n```" if part[0].islower() else part for part in parts]

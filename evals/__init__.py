@@ -1,4 +1,4 @@
-"""Measuring debates: benchmarks and runs on Inspect, measures that count what is missing, intervals and paired tests.
+"""Measuring debates: benchmarks and runs on Inspect, measures that report missing items, intervals and paired tests.
 
 Names are imported when they are first used: some need the extra ``evals``, and all take a while.
 """

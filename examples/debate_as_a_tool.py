@@ -1,4 +1,4 @@
-"""A debate as a tool of a ReAct agent: before the agent answers, it has claims debated.
+"""A debate as a tool of a ReAct agent: before the agent answers, it starts a debate on each claim that it relies on.
 
     python examples/debate_as_a_tool.py                        # a stand-in that calls the tool for any question
     python examples/debate_as_a_tool.py openai:gpt-4o-mini     # any model that calls tools (the demo model cannot)
@@ -23,7 +23,7 @@ PROMPT = "You answer questions about facts. Before you rely on a claim, have it 
 
 
 def debate_tool(settings: ToolMadSettings) -> BaseTool:
-    """The tool. Its text is written for the agent; the message's artifact is the whole result document."""
+    """Make the tool. Its text is written for the agent; the message's artifact is the whole result document."""
 
     @tool(response_format="content_and_artifact")
     async def debate(claim: str) -> tuple[str, Any]:
@@ -49,8 +49,8 @@ async def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 async def main(model: str = "fake:1") -> list[Any]:
     """The agent's messages on one question."""
     agent = await build(model)
-    asked = {"messages": [("user", "Is saffron made from the roots of a flower?")]}
-    state = await agent.ainvoke(asked, {"recursion_limit": 20})
+    question = {"messages": [("user", "Is saffron made from the roots of a flower?")]}
+    state = await agent.ainvoke(question, {"recursion_limit": 20})
     return list(state["messages"])
 
 

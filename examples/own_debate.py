@@ -61,7 +61,7 @@ async def main(model: str = RoundsSettings().model) -> dict[str, Any]:
         {"persona": "a historian of science"},
         {},
         {},
-    ]  # each may have a model
+    ]  # an agent may also have its own model
     settings = RoundsSettings.model_validate({"model": model, "agents": agents, "max_rounds": 3})
     claim = "The kilogram rests on a constant of nature."
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=settings)

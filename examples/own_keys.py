@@ -1,4 +1,4 @@
-"""Your own state keys mapped to moot's: at a shop's service desk two colleagues disagree, and moot's judge decides.
+"""Maps the state keys of your own graph to moot's: two colleagues at a shop disagree, and moot's judge decides.
 
     python examples/own_keys.py                        # on the demonstration model
     python examples/own_keys.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
@@ -35,13 +35,13 @@ class Desk(TypedDict, total=False):
 
 def read(desk: Desk) -> dict[str, Any]:
     """The complaint as the question, opinions as answers, rules as evidence."""
-    said = [{**new_turn(1, who), "answer": ruling, "rationale": why} for who, ruling, why in desk["opinions"]]
+    turns = [{**new_turn(1, who), "answer": ruling, "rationale": why} for who, ruling, why in desk["opinions"]]
     rules = [make_evidence(text=rule, title="Rule", source="the shop's rules") for rule in desk["rules"]]
-    return {"claim": desk["complaint"], "task": RULINGS, "turns": said, "evidence": rules}
+    return {"claim": desk["complaint"], "task": RULINGS, "turns": turns, "evidence": rules}
 
 
 def write(update: dict[str, Any]) -> Desk:
-    """The judge's answer and reasons, and its tokens, if they were counted."""
+    """The judge's answer and reasons, and its tokens (0 if the endpoint does not count them)."""
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in update["calls"])
     return {"ruling": update["answer"], "grounds": update["turns"][0]["rationale"], "cost": tokens}
 
@@ -56,7 +56,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = Settings().model) -> dict[str, Any]:
-    """One complaint."""
+    """The desk's state after one complaint."""
     desk: Desk = {
         "complaint": "The kettle that I bought three weeks ago leaks. I want my money back.",
         "rules": ["Within 30 days, faulty goods are refunded.", "After 30 days, faulty goods are repaired."],

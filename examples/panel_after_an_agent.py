@@ -1,4 +1,4 @@
-"""A panel like PROClaim's as the last node of an agent: three judges read the agent's findings, and decide.
+"""A panel like PROClaim's as the last node of an agent: three judges read the agent's findings and decide.
 
     python examples/panel_after_an_agent.py                        # on the demonstration model
     python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
@@ -48,9 +48,9 @@ class Agent(MessagesState, total=False):
 
 def read(state: Agent) -> dict[str, Any]:
     """The agent's last message as an argument, and its findings as exhibits on record."""
-    argued = {**new_turn(1, "plaintiff", "argue", side="plaintiff"), "argument": state["messages"][-1].text}
+    turn = {**new_turn(1, "plaintiff", "argue", side="plaintiff"), "argument": state["messages"][-1].text}
     exhibits = [{**piece, "status": "admitted"} for piece in from_documents(state["found"])]
-    return {"claim": state["messages"][0].text, "task": make_task("fever"), "turns": [argued], "evidence": exhibits}
+    return {"claim": state["messages"][0].text, "task": make_task("fever"), "turns": [turn], "evidence": exhibits}
 
 
 def write(record: dict[str, Any]) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     async def conclude(state: Agent) -> dict[str, Any]:
         chat = (await open_chat_model(model)).chat  # or your own ChatOpenAI(...)
         notes = "\n".join(note.page_content for note in state["found"])
-        asked = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
-        return {"messages": [AIMessage((await chat.ainvoke(asked)).text)]}
+        prompt = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
+        return {"messages": [AIMessage((await chat.ainvoke(prompt)).text)]}
 
     judges = graph_node(panel.compile(name="panel")).with_settings(TrialSettings(model=model), "panel")
     builder = StateGraph(Agent)
@@ -92,7 +92,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = TrialSettings().model) -> dict[str, Any]:
-    """One claim."""
+    """The agent's state after one claim."""
     claim = "The kilogram is no longer defined by a metal cylinder."
     state: dict[str, Any] = await build(model).ainvoke({"messages": [("user", claim)]})
     return state

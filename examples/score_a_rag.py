@@ -20,7 +20,7 @@ from moot.nodes import Settings, faithfulness_node, new_turn, open_chat_model
 from moot.retrievers import from_documents
 from typing_extensions import TypedDict
 
-LEAST = 0.7
+THRESHOLD = 0.7
 PAGES = [
     Document("The kilogram has been defined by the Planck constant since May 2019.", metadata={"title": "Kilogram"}),
     Document("The metal cylinder that used to define it is kept near Paris.", metadata={"title": "The prototype"}),
@@ -29,6 +29,8 @@ PAGES = [
 
 
 class Rag(TypedDict, total=False):
+    """The state of your graph, and the keys that the score adds to it."""
+
     question: str
     documents: list[Document]
     answer: str | None
@@ -49,7 +51,7 @@ def write(update: dict[str, Any]) -> Rag:
 
 
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Retrieve, answer, score; an answer below the threshold, or without a score, is withheld."""
+    """A graph that retrieves, answers and scores. It withholds an answer below the threshold or without a score."""
 
     def retrieve(state: Rag) -> Rag:
         words = set(state["question"].lower().strip("?").split())
@@ -62,7 +64,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
     def gate(state: Rag) -> Literal["hold_back", "__end__"]:
         score = state["faithfulness"]
-        return "__end__" if score is not None and score >= LEAST else "hold_back"
+        return "__end__" if score is not None and score >= THRESHOLD else "hold_back"
 
     builder = StateGraph(Rag)
     builder.add_node("retrieve", retrieve)
@@ -78,7 +80,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = Settings().model) -> dict[str, Any]:
-    """One question."""
+    """The graph's state after one question."""
     state: dict[str, Any] = await build(model).ainvoke({"question": "What defines the kilogram?"})
     return state
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, last_round, to_agents
+from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, last_round, to_agents
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.summarise import summaries_of, summary_node, to_summariser
 from moot.nodes._steps.vote import conclude_node
@@ -29,13 +29,13 @@ class ChatEvalSettings(RoundsSettings):
 
 
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Sends every agent into the next round, with the summary of the last one."""
+    """Starts the next round: every agent gets the summary of the last round and the others' answers."""
     heard = summaries_of(state["turns"], state["rounds"])
-    return to_agents("answer", state, settings, everyone, heard=lambda name: heard)
+    return to_agents("answer", state, settings, all_others, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Summarises a round, unless it is the last one."""
+    """Routes after a round: to the vote after the last round, else to the summariser."""
     if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))

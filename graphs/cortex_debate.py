@@ -4,8 +4,8 @@ heard.
 every agent answers independently and states its confidence
 repeat until all give one answer, or the rounds are used up:
     weigh every agent for every other one: credibility x reliability x intimacy / self-orientation
-    keep, for each agent, the agents whose weight is at least the mean of all that it could hear
-    every agent reads the last answers of those and answers again
+    for each agent, keep the other agents whose weight is at least the mean weight
+    every agent reads the last answers of the agents that are kept for it, and answers again
 the most frequent answer of the last round is the verdict; a tie gives no verdict
 """
 
@@ -15,7 +15,7 @@ from moot.nodes._cortex.weigh import WeighingSettings, graph_report, weigh_node,
 from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import Agents, agent_node, everyone, n_agents, to_agents
+from moot.nodes._speakers.agents import Agents, agent_node, all_others, n_agents, to_agents
 from moot.nodes._steps.compare import agreed_answer, compare_node
 from moot.nodes._steps.reviewing import SCORE, review_node, score_answer, to_reviewers
 from moot.nodes._steps.vote import consensus_or_rounds, vote_node
@@ -38,11 +38,13 @@ class CortexSettings(WeighingSettings):
 
 def begin(state: DebateState, settings: CortexSettings) -> Next:
     """Starts the first answers, which are round 0."""
-    return to_agents("answer", state, settings, everyone, first=0)
+    return to_agents("answer", state, settings, all_others, first=0)
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
-    """A consensus ends the debate, and so does the last round; a consensus of the first answers does not."""
+    """Routes after a round: to the vote after the last round or a consensus (not one of the first answers), else to the
+    scores or the weights.
+    """
     agreed = agreed_answer(state["votes"]) is not None
     if no_round_left(state, settings) or (state["rounds"] > 0 and agreed):
         return "vote"
@@ -51,7 +53,7 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Every agent hears the agents whose edges to it were kept."""
+    """Starts the next round: every agent hears the agents that are kept for it."""
     kept = state["graphs"][-1]["kept"]
     return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
 

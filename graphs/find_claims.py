@@ -1,29 +1,30 @@
-"""Finds the claims in a text: not a system from the literature, but a step before a debate.
+"""Finds the claims in a text. It is not a system from the literature, but a step before debates.
 
-the text is divided into parts, which are read at the same time
+divide the text into parts
+for every part at the same time:
     a model finds the words that make a claim
-    rates how much each claim is worth checking
-    and rewrites the claims worth checking so that each stands alone
-claims with the same meaning are joined
+    it rates how much each claim is worth checking
+    it rewrites the claims worth checking, so that each can be understood alone
+join claims with the same meaning
 output of the model that is not in the text is dropped and counted
 """
 
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes._claims.state import Came, ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartState
+from moot.nodes._claims.state import ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartResults, PartState
 from moot.nodes._claims.steps import (
-    each_part,
     extract_claims_node,
     finish_node,
     join_duplicates_node,
     rate_claims_node,
     read_text_node,
     rewrite_claims_node,
+    to_parts,
 )
 from moot.nodes._runtime.graph import DebateGraph
 
-part = DebateGraph(ClaimSettings, PartState, output_schema=Came)
+part = DebateGraph(ClaimSettings, PartState, output_schema=PartResults)
 part.add_node("extract_claims", extract_claims_node())
 part.add_node("rate_claims", rate_claims_node())
 part.add_node("rewrite_claims", rewrite_claims_node())
@@ -38,7 +39,7 @@ builder.add_node("part", part.compile(name="part"))
 builder.add_node("join_duplicates", join_duplicates_node())
 builder.add_node("close", finish_node())
 builder.add_edge(START, "read_text")
-builder.add_conditional_edges("read_text", each_part, ["part", "close"])
+builder.add_conditional_edges("read_text", to_parts, ["part", "close"])
 builder.add_edge("part", "join_duplicates")
 builder.add_edge("join_duplicates", "close")
 builder.add_edge("close", END)

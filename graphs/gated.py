@@ -1,8 +1,8 @@
-"""Debate behind a gate: our own system, because a debate pays off only if independent answers differ.
+"""Debate behind a gate. It is moot's own system: a debate is worth its cost only if independent answers differ.
 
 several agents answer independently, each from its own retrieval; every quote is checked
-if all give one answer, and verified quotes from enough origins support it, that is the verdict
-otherwise another system debates; its first round starts from the union of their evidence, and its verdict counts
+if all give one answer, and verified quotes from enough origins support it, it is the verdict
+otherwise another system debates, starting from the evidence of all these agents; its verdict counts
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moot.nodes._speakers.debaters import debater_graph
 from moot.nodes._speakers.gate import GateSettings, gate_needs, gate_roles
 from moot.nodes._steps.compare import end_agreed_node
 from moot.nodes._steps.gate import debate_node, gate_alone, gate_node, to_readers
-from moot.nodes._steps.responding import FROM_EVIDENCE
+from moot.nodes._steps.responding import SINGLE_PROMPT
 from moot.nodes._steps.vote import vote_node
 
 
@@ -28,44 +28,44 @@ class GatedSettings(GateSettings):
 
     def roles(self) -> set[str]:
         """The roles that may have their own model."""
-        return gate_roles(self, self.beneath())
+        return gate_roles(self, self.inner_settings())
 
-    def beneath(self) -> Settings:
+    def inner_settings(self) -> Settings:
         """The settings of the debate behind the gate."""
-        return inner(self)[1]
+        return inner_debate(self)[1]
 
 
-def inner(settings: GateSettings) -> tuple[Any, Settings]:
+def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
     """The debate behind the gate, and its settings."""
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)
 
 
 def needs(settings: GatedSettings) -> Needs:
-    """The needs of both systems."""
-    graph, own = inner(settings)
+    """The models, encoder and sources that the gate and the debate behind it need."""
+    graph, own = inner_debate(settings)
     return gate_needs(settings, graph.builder.needs(own))
 
 
 def check(settings: GatedSettings, task: Task) -> None:
     """Raises an error for a task that the debate does not support."""
-    graph, own = inner(settings)
+    graph, own = inner_debate(settings)
     graph.builder.check(own, task)
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """A supported consensus ends the run; otherwise the debate begins, unless the settings turn it off."""
+    """Routes after the gate: a supported consensus ends the run; else the debate begins, if the settings allow it."""
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"
     return "vote" if settings.when == "never" else "debate"
 
 
 builder = Debate("gated", GatedSettings, needs, check)
-builder.add_node("reader", debater_graph(GatedSettings, FROM_EVIDENCE, "reader"))
+builder.add_node("reader", debater_graph(GatedSettings, SINGLE_PROMPT, "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(gate_alone))
-builder.add_node("debate", debate_node(inner, lambda settings: settings.when != "never"))
+builder.add_node("debate", debate_node(inner_debate, lambda settings: settings.when != "never"))
 builder.begin(to_readers, ["reader"])
 builder.add_edge("reader", "check_gate")
 builder.add_conditional_edges("check_gate", gate, ["agree", "vote", "debate"])

@@ -41,34 +41,34 @@ class GroupSettings(RoundsSettings):
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
     )
     group_size: int = Field(
-        default=2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some."
+        default=2, ge=2, le=3, description="Agents in a group. If it is 2, one group may have 3; if 3, some may have 2."
     )
 
 
 def groups(settings: GroupSettings) -> list[list[str]]:
-    """The groups, which do not change when an agent leaves."""
+    """The names of the agents in each group; they do not change when an agent leaves the debate."""
     return groups_of([agent.name for agent in settings.agents], settings.group_size)
 
 
 def answer(state: DebateState, settings: GroupSettings) -> Next:
-    """Sends every agent into the next round, with the summaries of all groups, if there are any, and its group's
-    answers.
+    """Starts the next round: every agent gets the answers of its own group, and the summaries of all groups if there
+    are any.
     """
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, same_group(groups(settings)), heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: GroupSettings) -> Next:
-    """Summarises every group after a debate within the groups, unless it is the last one; first answers are not
-    summarised.
+    """Routes after a round: to the vote after the last round; to the next round after the first answers; else to the
+    summarisers, one for each group.
     """
     if no_round_left(state, settings):
         return "vote"
     if state["rounds"] == 1:
         return answer(state, settings)
     last = last_round(state, settings)
-    said = [[last[name] for name in group if name in last] for group in groups(settings)]
-    return [to_summariser(state, answers, f"group-{i}") for i, answers in enumerate(said, 1) if answers]
+    by_group = [[last[name] for name in group if name in last] for group in groups(settings)]
+    return [to_summariser(state, answers, f"group-{i}") for i, answers in enumerate(by_group, 1) if answers]
 
 
 builder = Debate("group_debate", GroupSettings, agents_needs)

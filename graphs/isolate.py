@@ -2,12 +2,12 @@
 procedure).
 
 search every source for the claim
-group the evidence by origin: a registered domain or a document; near-duplicates of several origins are one
+group the evidence by origin: a registered domain or a document; near-duplicates share one origin
 for every origin at the same time:
-    one agent answers from that origin alone, or says that it does not tell
-origins with the same answer are consistent; the weight of an origin is the reciprocal of its best rank
-the answer of the consistent set with the greatest weight is the verdict
-a tie, or one origin's answer that another origin contradicts, gives no verdict
+    one agent answers from this origin's evidence alone, or says that it does not decide the question
+origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
+the answer of the group with the greatest weight is the verdict
+there is no verdict after a tie, or if a single origin gives the answer and another origin contradicts it
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.pool import to_pool
 from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs
-from moot.nodes._steps.isolate import decide_by_origins_node, from_one_origin, group_origins_node, to_origins
+from moot.nodes._steps.isolate import decide_by_origins_node, group_origins_node, origin_instructions, to_origins
 from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.retrieving import retrieve_node
@@ -30,18 +30,18 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
     """Settings of isolated reading."""
 
     max_origins: int = Field(
-        default=8, ge=1, le=50, description="Most origins of evidence to read; those found first are read."
+        default=8, ge=1, le=50, description="Most origins of evidence to read; the origins found first are read."
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """Routes to the search, or without sources to the given evidence."""
+    """Routes to the search; without sources, to the grouping of the given evidence."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 
 def group(state: DebateState) -> Next:
-    """Groups the evidence by origin."""
+    """Routes to the grouping of the evidence by origin."""
     return "group_origins"
 
 
@@ -49,7 +49,7 @@ builder = Debate("isolate", IsolateSettings, single_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("group_origins", group_origins_node())
-builder.add_node("answer", respond_node("isolate/answer", more=from_one_origin))
+builder.add_node("answer", respond_node("isolate/answer", more=origin_instructions))
 builder.add_node("decide", decide_by_origins_node())
 builder.begin(search, ["retrieve", "group_origins"])
 builder.begin(group, ["group_origins"], after="retrieve", reviewed="review_evidence")

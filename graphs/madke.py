@@ -4,12 +4,12 @@ fill a pool of evidence from every source, once
 repeat, for every debater at the same time (or, if set, one after the other from the second round on):
     select the helpful evidence from the pool, or none
     answer from the selection and, from the second round on, from all debaters' last answers
-    the debaters agree if their answers are the same; if answers in words differ in their texts, the judge decides
-until they agree, or the rounds are used up
+until the debaters agree, or the rounds are used up
+    they agree if their answers are the same; if answers in words differ in their texts, the judge decides
 the summariser states which of the last answers the debate reached
 
-S4 asks the judge after every round. Here it is not asked about labels, numbers and identical texts: they are the same
-or not, so its reply could change nothing.
+S4 asks the judge after every round. Here, labels, numbers and identical texts are compared without the judge, because
+its reply could not change the result.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MadkeSettings(PoolDebateSettings):
     )
     selection: bool = Field(default=True, description="Off: every debater is given the whole pool.")
     web_titles: bool = Field(
-        default=True, description="Off: of a web search's results only the snippets are shown, as in S4."
+        default=True, description="Off: only the snippets of a web search's results are shown, as in S4."
     )
     sequential_talk: bool = Field(
         default=False,
@@ -66,7 +66,7 @@ class MadkeSettings(PoolDebateSettings):
 
 
 def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
-    """The sources are searched for the claim; without sources, the debate begins."""
+    """Routes to the search for the claim; without sources, to the debaters."""
     return to_pool(state, settings) if settings.searches else debate(state, settings)
 
 
@@ -81,7 +81,7 @@ def debate(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select", "respond"]:
-    """A debater who gets the whole pool skips the selection."""
+    """Routes to the selection; if every debater gets the whole pool, to the answer."""
     return "select" if settings.selection else "respond"
 
 
@@ -93,7 +93,7 @@ def consensus(state: DebateState, settings: MadkeSettings) -> Next:
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
-    """A consensus ends the debate, and so does the last round."""
+    """Routes after a round: a consensus or the last round ends the debate; otherwise the next round begins."""
     over = no_round_left(state, settings) or all_agreed(state)
     return "summarise" if over else debate(state, settings)
 

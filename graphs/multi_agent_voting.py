@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, all_others, to_agents
 from moot.nodes._steps.vote import conclude_node
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:
-    """All agents answer."""
-    return to_agents("answer", state, settings, everyone)
+    """Starts the answers of all agents."""
+    return to_agents("answer", state, settings, all_others)
 
 
 builder = Debate("multi_agent_voting", AgentsSettings, agents_needs)

@@ -37,12 +37,12 @@ class PeerReviewSettings(AgentsSettings):
 
 
 def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Every agent answers, from the second round on with the reviews of its last answer."""
+    """Starts the next round: every agent answers. From the second round on, it reads the reviews of its last answer."""
     return to_agents("answer", state, settings, no_agents, heard=lambda name: reviews_of(state, name))
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Starts the reviews of the answers; without an answer there is nothing to review."""
+    """Routes to the vote after the last round, else to the reviews; without answers, to the next round."""
     if no_round_left(state, settings):
         return "vote"
     return to_reviewers("review", state, settings) or answer(state, settings)

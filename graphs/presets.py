@@ -12,7 +12,7 @@ from moot.nodes._models.chat_models import EMBEDDED
 
 @dataclass(frozen=True)
 class Preset:
-    """A bundle: the settings that ``moot verify --preset NAME`` applies before all other options."""
+    """A named bundle; ``moot verify --preset NAME`` applies its settings before all other options."""
 
     about: str = ""
     graph: str = "tool_mad"
@@ -25,7 +25,7 @@ def _debaters(**sources: str) -> list[dict[str, str]]:
 
 
 WHOLE = {"max_origin_share": 1.0}
-"""As in the papers: the best k of each search, whatever their origins."""
+"""No limit on the share of an origin, as in the papers: the best k results of each search are used."""
 MADKE = {
     "model": "openai:gpt-3.5-turbo",
     "temperature": 0.5,
@@ -34,11 +34,11 @@ MADKE = {
     "web_titles": False,
     **WHOLE,
 }
-"""Settings common to the experiments of MADKE (S4 4.4)."""
+"""Common settings of MADKE's experiments (S4 4.4)."""
 
 PRESETS = {
     "fast": Preset(
-        "A quick look: at most two rounds, the first agreement decides, nothing is scored.",
+        "Fast: at most two rounds; the first agreement decides; nothing is scored.",
         settings={"max_rounds": 2, "k": 2, "scoring": "consensus_only"},
     ),
     "paper": Preset(
@@ -46,8 +46,8 @@ PRESETS = {
         settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3, **WHOLE},
     ),
     "thorough": Preset(
-        "Time before money: up to five rounds, five documents a query, and no answer without a verified quote from "
-        "its evidence.",
+        "Thorough, at a higher cost: up to five rounds, five documents a query, and no answer without a verified "
+        "quote from its evidence.",
         settings={"max_rounds": 5, "k": 5, "questions": 5, "verified_quotes": True},
     ),
     "offline": Preset(

@@ -17,7 +17,7 @@ from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.pool import to_pool
 from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
 from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import FROM_EVIDENCE, respond_node
+from moot.nodes._steps.responding import SINGLE_PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
@@ -33,14 +33,14 @@ class RagSettings(PoolSettings, SingleReaderSettings):
 
 
 def search(state: DebateState, settings: RagSettings) -> Next:
-    """The agent searches for the claim itself; without sources, it answers."""
+    """Routes to the search for the claim; without sources, to the answer."""
     return to_pool(state, settings, AGENT) if settings.searches else to_agent(state)
 
 
 builder = Debate("rag", RagSettings, single_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
-builder.add_node("answer", respond_node(FROM_EVIDENCE))
+builder.add_node("answer", respond_node(SINGLE_PROMPT))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.begin(search, ["retrieve", "answer"])
 builder.begin(to_agent, ["answer"], after="retrieve", reviewed="review_evidence")

@@ -1,8 +1,8 @@
 """ReAct (Yao et al., ICLR 2023, arXiv:2210.03629): one agent that alternates reasoning and search.
 
-repeat: the agent states its thoughts and calls its tools, the sources; it reads their results
-until it calls none, or its tool calls, or the budget, are used up
-its last message is its answer; if it has no usable answer, the agent is asked for one once more,
+repeat: the agent states its thoughts, calls its tools, which are the sources, and reads their results
+until it calls no tool, or the tool calls or the budget are used up
+its last message is its answer; if this has no usable answer, the agent is asked once more for one,
     with all its thoughts, searches and results
 
 The loop is LangChain's own agent. Every tool call is a turn, and its results are evidence.
@@ -22,7 +22,7 @@ from pydantic import Field
 
 
 class ReactSettings(SingleReaderSettings):
-    """Settings of ReAct. The source is S1's, the vector store alone; the limit is ours."""
+    """Settings of ReAct. The default source is S1's, the vector store; the limit of tool calls is our choice."""
 
     sources: tuple[Source, ...] = Field(
         default=("chroma",),

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, to_agents
 from moot.nodes._steps.compare import agreed_answer, compare_node
 from moot.nodes._steps.vote import confidence_weight, consensus_or_rounds, vote_node
 from moot.nodes._texts.show import show_groups
@@ -35,14 +35,14 @@ def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}
-    return to_agents("answer", state, settings, everyone, groups=lambda name: groups)
+    return to_agents("answer", state, settings, all_others, groups=lambda name: groups)
 
 
 def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
     """All last answers, the agent's own among them, grouped by answer."""
-    said = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
-    groups = {name: group for name, group in (state.get("groups") or {}).items() if name in said}
-    table = show_groups([said[name] for name in groups], list(groups.values()))
+    turns = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
+    groups = {name: group for name, group in (state.get("groups") or {}).items() if name in turns}
+    table = show_groups([turns[name] for name in groups], list(groups.values()))
     return {"heard": table or "(nobody gave a valid answer)"}
 
 

@@ -17,7 +17,7 @@ from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.demonstrations import shown_demonstrations
+from moot.nodes._texts.demonstrations import demonstrations_placeholder
 from pydantic import Field
 
 
@@ -31,26 +31,26 @@ class SelfConsistencySettings(SingleAgentSettings):
         default=5,
         ge=1,
         le=100_000,
-        description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one, it answers "
-        "as often as the budget allows, for comparisons with a debate at equal cost; answers in words "
-        "are then compared by their texts alone.",
+        description="How often the agent answers (n), if neither `budget` nor `max_cost` is set. If one is set, the "
+        "agent answers as often as it allows, for comparisons with a debate at equal cost; answers in words are then "
+        "compared by their texts alone.",
     )
 
     @property
-    def buys(self) -> bool:
-        """Whether a budget limits the number of answers."""
+    def uses_budget(self) -> bool:
+        """Whether `budget` or `max_cost` limits the number of answers."""
         return self.budget is not None or self.max_cost is not None
 
 
 def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopReason:
     """Why the sampling stopped."""
-    return "budget_exhausted" if settings.buys else "single_pass"
+    return "budget_exhausted" if settings.uses_budget else "single_pass"
 
 
 def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
-    """Starts all samples at once. With a budget, it starts one, then in each step as many as the rest allows."""
+    """Starts all samples at once. With a budget, it starts one first, then in each step as many as the rest allows."""
     taken = len(answers_of(state["turns"]))
-    last = taken + (calls_left() if taken else 1) if settings.buys else settings.samples
+    last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples
     return [
         send_turn("answer", state, {"name": AGENT, "sample": i}, new_turn(1, AGENT, number=i))
         for i in range(taken + 1, last + 1)
@@ -58,9 +58,9 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
 
 
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
-builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
+builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstrations_placeholder(steps=True)))
 builder.add_node("gather_samples", join_node())
-builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.buys or s.samples == s.max_calls))
+builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.uses_budget or s.samples == s.max_calls))
 builder.begin(samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", samples, ["answer", "conclude"])

@@ -5,14 +5,14 @@ repeat until the rounds are used up:
     every agent reads the others' last answers and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 
-With one agent it is self-correction: in every round the agent reads only its own last answer.
+With one agent, this is self-correction: in every round the agent reads only its own last answer.
 """
 
 from __future__ import annotations
 
 from moot.nodes._runtime.budget import rounds_or_budget
 from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, n_agents, rounds
+from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, all_others, n_agents, rounds
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
@@ -30,7 +30,7 @@ class SocietySettings(RoundsSettings):
     max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
-another_round = rounds(SocietySettings, everyone)
+another_round = rounds(SocietySettings, all_others)
 
 builder = Debate("society_of_minds", SocietySettings, agents_needs)
 builder.add_node("answer", agent_node())

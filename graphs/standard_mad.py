@@ -32,7 +32,7 @@ class StandardMadSettings(PoolDebateSettings):
 
 
 def search(state: DebateState, settings: StandardMadSettings) -> Next:
-    """The sources are searched for the claim; without sources, the debate begins."""
+    """Routes to the search for the claim; without sources, to the first debater."""
     return to_pool(state, settings) if settings.searches else next_speaker(state, settings)
 
 

@@ -10,10 +10,10 @@ from moot.nodes._runtime.system import Debate
 from moot.nodes._speakers.single import SingleAgentSettings, single_needs, to_agent
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.demonstrations import shown_demonstrations
+from moot.nodes._texts.demonstrations import demonstrations_placeholder
 
 builder = Debate("standard_prompting", SingleAgentSettings, single_needs)
-builder.add_node("answer", respond_node("standard_prompting/answer", direct=True, more=shown_demonstrations()))
+builder.add_node("answer", respond_node("standard_prompting/answer", direct=True, more=demonstrations_placeholder()))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.begin(to_agent, ["answer"])
 builder.add_edge("answer", "conclude")

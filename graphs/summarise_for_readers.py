@@ -1,4 +1,4 @@
-"""Summarises a finished debate for readers: not a system from the literature, but a step over a result document.
+"""Summarises a finished debate for readers. It is not a system from the literature, but a step that reads a document.
 
 a model writes three sentences, each with its quotes, and says which answer every quote supports
 sentences without a verified quote are dropped
@@ -9,7 +9,7 @@ from __future__ import annotations
 from langgraph.graph import END, START
 from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.settings import REPORTER, Settings
-from moot.nodes._steps.reader import ReaderInput, ReaderState, keep_what_rests_node, read_debate_node
+from moot.nodes._steps.reader import ReaderInput, ReaderState, keep_supported_node, read_debate_node
 
 
 class ReaderSettings(Settings):
@@ -22,7 +22,7 @@ class ReaderSettings(Settings):
 
 builder = DebateGraph(ReaderSettings, ReaderState, input_schema=ReaderInput)
 builder.add_node("read_debate", read_debate_node())
-builder.add_node("keep_what_rests", keep_what_rests_node())
+builder.add_node("keep_what_rests", keep_supported_node())
 builder.add_edge(START, "read_debate")
 builder.add_edge("read_debate", "keep_what_rests")
 builder.add_edge("keep_what_rests", END)

@@ -49,7 +49,7 @@ class TitForTatSettings(Settings):
 
 
 def needs(settings: TitForTatSettings) -> Needs:
-    """The needs of a debate with these settings."""
+    """The models that a debate with these settings needs."""
     return needs_for(settings, {d.name: d.model for d in settings.debaters} | dict.fromkeys(("moderator", "judge")))
 
 
@@ -66,7 +66,7 @@ def speak(state: DebateState, settings: TitForTatSettings) -> Next:
 
 
 def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
-    """A preferred answer ends the debate; after the last round the judge decides."""
+    """Routes to the end if an answer is preferred, to the judge after the last round, else to the next debater."""
     if state["answer"] is not None:
         return "close"
     over = len(answers_of(state["turns"])) == len(SIDES) and no_round_left(state, settings)

@@ -8,8 +8,8 @@ repeat, for every debater at the same time:
 until all debaters give one answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
 
-A consensus has to be scored before the debate continues; answers of rounds without one are scored together with it, or
-before the judge.
+Scores are needed only if all debaters give one answer, and for the judge. So the answers of other rounds are scored
+later: together with those of the next consensus, or before the judge.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.debaters import (
     DebaterSettings,
     debater_graph,
+    needs_evidence,
     needs_of,
-    rests_on_evidence,
     send_to_scoring,
     to_debaters,
 )
 from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores_node, compare_node, end_agreed_node
 from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes
+from moot.nodes._steps.score import RelevanceSettings, answer_is_stable, answer_relevance_node, faithfulness_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
 
 
 def needs(settings: ToolMadSettings) -> Needs:
-    """The needs of a debate with these settings."""
+    """The models, encoder and sources that a debate with these settings needs."""
     scored = settings.scoring == "on"
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
@@ -85,7 +85,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
     """Whether every score of the last round's answers reaches its threshold."""
     gate = settings.thresholds()
     return all(
-        passes(turn.get("scores", {}), **gate, has_evidence=rests_on_evidence(turn, settings, state["task"]))
+        answer_is_stable(turn.get("scores", {}), **gate, has_evidence=needs_evidence(turn, settings, state["task"]))
         for turn in answers_of(state["turns"])
     )
 

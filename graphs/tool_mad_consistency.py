@@ -6,7 +6,7 @@ repeat, for every debater at the same time:
     respond from the evidence, the debater's own last answer and the others'
 until all debaters give one answer, or the rounds are used up
 if the rounds are used up:
-    score every response: its similarity to the evidence that it was written from
+    score every response by its similarity to its evidence
     the judge decides from the whole debate and each debater's mean similarity
 """
 

@@ -3,9 +3,9 @@
 from ._cortex.weigh import weigh_node as weigh_node
 from ._models.chat_models import ModelChoice as ModelChoice
 from ._models.chat_models import open_chat_model as open_chat_model
+from ._models.debate_ledger import LedgerUse as LedgerUse
+from ._models.debate_ledger import ledger_use as ledger_use
 from ._models.fake import FakeChatModel as FakeChatModel
-from ._models.keeping import LedgerUse as LedgerUse
-from ._models.keeping import ledger_use as ledger_use
 from ._records.entries import Task as Task
 from ._records.entries import Turn as Turn
 from ._records.entries import Vote as Vote
@@ -27,7 +27,7 @@ from ._runtime.turns import Citation as Citation
 from ._speakers.agents import RoundsSettings as RoundsSettings
 from ._speakers.agents import agent_node as agent_node
 from ._speakers.agents import agents_needs as agents_needs
-from ._speakers.agents import everyone as everyone
+from ._speakers.agents import all_others as all_others
 from ._speakers.agents import join_node as join_node
 from ._speakers.agents import n_agents as n_agents
 from ._speakers.agents import neighbours as neighbours

@@ -1,4 +1,4 @@
-"""Prompts as Markdown files, one a file: ``<graph>/<role>.md``."""
+"""Prompts, each in a Markdown file: ``<graph>/<role>.md``."""
 
 from moot.core.public import public_names
 

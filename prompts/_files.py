@@ -1,8 +1,8 @@
-"""Prompts: one Markdown file each, and the few functions that fill them.
+"""Loads prompts, each from a Markdown file, and fills their placeholders.
 
-A prompt has two parts, divided by a line of three dashes: instructions (the system message) and data (the user's
-message). Names in braces are placeholders. What fills them is untrusted: claims, evidence and what models wrote are
-put between tags as data, and cannot close those tags.
+A prompt has two parts, divided by a line of three dashes: instructions (the system message) and data (the user
+message). Names in braces are placeholders. Claims, evidence and texts of models are untrusted: they are inserted as
+data between tags, and cannot close these tags.
 """
 
 from __future__ import annotations
@@ -15,22 +15,25 @@ from string import Formatter
 
 EMPTY_LINES = re.compile(r"\n{3,}")
 LOOKALIKES = str.maketrans({"<": "‹", ">": "›", "＜": "‹", "＞": "›", "﹤": "‹", "﹥": "›"})
-"""Angle brackets become others, one for one, so that data cannot open or close a tag and offsets stay."""
+"""Replaces each angle bracket by a similar character, so that data cannot open or close a tag. Offsets do not change.
+"""
 _BRACKETS = [(chr(bracket), str(other)) for bracket, other in LOOKALIKES.items()]
 _ASCII_BRACKETS = [pair for pair in _BRACKETS if pair[0].isascii()]
 SPEAKER = frozenset(("name", "side", "position", "stance"))
-"""Placeholders that say who speaks, in our words: they stand below the line so that prompts begin alike."""
+"""Placeholders about the speaker; moot's own texts fill them. They are below the line, so that the prompts of all
+speakers begin with the same instructions.
+"""
 
 
 @lru_cache(maxsize=256)
 def load(name: str) -> str:
-    """The prompt of that name as it is shipped, e.g. ``tool_mad/query``."""
+    """The shipped prompt with this name, e.g. ``tool_mad/query``."""
     folder, _, file = name.partition("/")
     return (resources.files("moot.prompts") / folder / f"{file}.md").read_text(encoding="utf-8")
 
 
 shipped = load
-"""The same, where an edited text may take its place."""
+"""Another name of `load`, for code in which an edited prompt may replace the shipped one."""
 
 
 @lru_cache(maxsize=256)
@@ -44,35 +47,35 @@ def placeholders(prompt: str) -> frozenset[str]:
     names = {name for name, _, _ in fields}
     bad = sorted(name for name, spec, conversion in fields if spec or conversion or not name.isidentifier())
     if bad:
-        raise ValueError(f"placeholders are plain names, not {bad[0]!r}; write a brace twice to mean the brace itself")
+        raise ValueError(f"a placeholder is a plain name, not {bad[0]!r}; for a brace in the text, write it twice")
     return frozenset(names)
 
 
 def check_edited(name: str, text: str) -> str:
-    """A text that is to take a prompt's place, its lines as ours end.
+    """Checks a text that replaces a shipped prompt, and returns it with the line ends of shipped prompts.
 
-    It may leave out placeholders of the instructions, but none of the data, which belong below the line; those that
-    say who speaks (`SPEAKER`) may stand anywhere, or nowhere.
+    It may leave out placeholders of the instructions. Placeholders of the data must be below the line, except those
+    about the speaker (`SPEAKER`), which may be anywhere or left out.
 
     Args:
-        name: of the prompt.
-        text: that takes its place.
+        name: the name of the shipped prompt.
+        text: the text that replaces it.
 
     Raises:
-        ValueError: it has no line of three dashes, or other placeholders than it may and must have.
+        ValueError: it has no line of three dashes, or a placeholder is unknown, missing or misplaced.
     """
     text = text.replace("\r\n", "\n")
-    ours, _, data = shipped(name).partition("\n---\n")
-    instructions, dashes, shown = text.partition("\n---\n")
+    shipped_instructions, _, shipped_data = shipped(name).partition("\n---\n")
+    instructions, dashes, data = text.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
-    known, needed = placeholders(shipped(name)), placeholders(data) - SPEAKER
+    known, needed = placeholders(shipped(name)), placeholders(shipped_data) - SPEAKER
     if unknown := sorted(placeholders(text) - known):
-        raise ValueError(f"there is nothing to put for {{{unknown[0]}}}; known are {', '.join(sorted(known))}")
-    if missing := sorted(needed - placeholders(shown)):
-        raise ValueError(f"{{{missing[0]}}} is missing below the line ---, where what is judged stands")
-    if misplaced := sorted((needed - placeholders(ours)) & placeholders(instructions)):
-        raise ValueError(f"{{{misplaced[0]}}} belongs below the line ---, as it is nothing to be obeyed")
+        raise ValueError(f"the placeholder {{{unknown[0]}}} is unknown; known are {', '.join(sorted(known))}")
+    if missing := sorted(needed - placeholders(data)):
+        raise ValueError(f"{{{missing[0]}}} is missing below the line ---, in the data")
+    if misplaced := sorted((needed - placeholders(shipped_instructions)) & placeholders(instructions)):
+        raise ValueError(f"{{{misplaced[0]}}} is untrusted data, so it must be below the line ---")
     return text
 
 
@@ -80,27 +83,27 @@ def fill(prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
     """The two messages of a prompt, with its placeholders filled.
 
     Args:
-        prompt: the whole text.
-        values: by placeholder.
+        prompt: the whole prompt.
+        values: the values by placeholder.
 
     Returns:
-        The instructions, and the data.
+        The instructions and the data.
 
     Raises:
-        ValueError: the prompt names a placeholder that there is no value for, or has no line of three dashes.
+        ValueError: a placeholder has no value, or the prompt has no line of three dashes.
     """
     if not placeholders(prompt) <= values.keys():
         unknown = sorted(placeholders(prompt) - values.keys())
-        raise ValueError(f"the prompt uses {unknown}, but there are only {sorted(values)}")
-    instructions, data = _parted(prompt)
-    shown = data.format(**values)
-    if "\n\n\n" in shown:
-        shown = EMPTY_LINES.sub("\n\n", shown)
-    return instructions.format(**values), shown.strip()
+        raise ValueError(f"the prompt uses the placeholders {unknown}, but there are values only for {sorted(values)}")
+    instructions, data = _split_prompt(prompt)
+    filled = data.format(**values)
+    if "\n\n\n" in filled:
+        filled = EMPTY_LINES.sub("\n\n", filled)
+    return instructions.format(**values), filled.strip()
 
 
 @lru_cache(maxsize=256)
-def _parted(prompt: str) -> tuple[str, str]:
+def _split_prompt(prompt: str) -> tuple[str, str]:
     instructions, dashes, data = prompt.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
@@ -108,8 +111,8 @@ def _parted(prompt: str) -> tuple[str, str]:
 
 
 def without_brackets(text: str) -> str:
-    """A text whose angle brackets are others, as `LOOKALIKES` has them."""
-    # `str.translate` takes ten times as long for a text that is not ASCII
+    """A text whose angle brackets are replaced as `LOOKALIKES` says."""
+    # `str.translate` takes ten times as long for a text that is not ASCII.
     for bracket, other in _ASCII_BRACKETS if text.isascii() else _BRACKETS:
         text = text.replace(bracket, other)
     return text
@@ -120,18 +123,18 @@ def as_data(tag: str, text: str, **attributes: str) -> str:
 
     Args:
         tag: the tag's name.
-        text: untrusted.
-        attributes: of the tag. They are ours: names and ids, never free text.
+        text: the untrusted text.
+        attributes: the tag's attributes. They must be trusted: names and ids, never free text.
     """
     return enclose(tag, [without_brackets(text)], **attributes)
 
 
 def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
-    """Parts between tags, one under the other, as they are: tags of their own (`as_data`), or lines of ours.
+    """Parts between tags, each on its own lines. The parts are not changed.
 
     Args:
         tag: the tag's name.
-        parts: with no angle bracket but those of their tags.
+        parts: texts in tags of their own (see `as_data`), or moot's own lines without angle brackets.
         attributes: as for `as_data`.
     """
     head = "".join(f' {name}="{value}"' for name, value in attributes.items())
@@ -139,10 +142,10 @@ def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
 
 
 def blocks_or_none(items: Iterable[str], *, empty: str) -> str:
-    """Blocks one under the other, or the words that say that there are none.
+    """Blocks, each on its own lines; if there are none, another text.
 
     Args:
         items: the blocks.
-        empty: these words.
+        empty: the text if there are no blocks.
     """
     return "\n".join(items) or empty

@@ -1,4 +1,4 @@
-"""Sources of evidence with one protocol, text encoders, and corpora on disk."""
+"""Sources of evidence, which share one protocol; text encoders; and corpora."""
 
 from moot.core.public import public_names
 

@@ -49,10 +49,10 @@ class ArxivRetriever(WebRetriever):
         words = words_of(query)
         if not words:
             return []
-        asked = " OR ".join(f"all:{word}" for word in words)
+        search_query = " OR ".join(f"all:{word}" for word in words)
         if self.last_day:
-            asked = f"({asked}) AND submittedDate:[{FIRST_DAY} TO {self.last_day:%Y%m%d}2359]"
-        params = {"search_query": asked, "start": "0", "max_results": str(k), "sortBy": "relevance"}
+            search_query = f"({search_query}) AND submittedDate:[{FIRST_DAY} TO {self.last_day:%Y%m%d}2359]"
+        params = {"search_query": search_query, "start": "0", "max_results": str(k), "sortBy": "relevance"}
         entries = await ask(self.source, self.limits, self._read, "/api/query", params=params)
         links = [re.sub("^http:", "https:", entry.id) for entry in entries]
         return [

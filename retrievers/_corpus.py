@@ -1,6 +1,6 @@
 """Corpora: passages in a Chroma collection, with a manifest that records the encoder.
 
-Corpora that are built without an encoder (`NO_ENCODER`) are for search by words alone, and need no Chroma.
+A corpus that is built without an encoder (`NO_ENCODER`) can be searched only by words, and does not need Chroma.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from moot.retrievers._stores import FolderStore, Manifest, ServerStore, corpora_
 DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
 BATCH = 512
-"""Passages that are encoded and stored at a time; an interrupted build loses at most three batches."""
+"""Passages in a batch that is encoded and stored; an interrupted build loses at most three batches."""
 RECENT = 1.0
 """Seconds for which the state of a corpus is cached, because a lookup needs a thread."""
-_known: dict[tuple[str | None, ...], tuple[float, str]] = {}
-"""By corpus and store: the time of the last lookup, and the state."""
+_states: dict[tuple[str | None, ...], tuple[float, str]] = {}
+"""The time of the last lookup and the state of each corpus, by `_state_key`."""
 FETCHED = {"fetched", "sha256"}
 """Fields about how a passage was fetched; they do not change its content."""
 PAGE = 5000
-"""Passages that are read at a time; Chroma cannot give tens of thousands at once."""
+"""Passages that are read at a time; Chroma cannot return tens of thousands at once."""
 
 
 def known_corpora() -> list[str]:
@@ -70,14 +70,14 @@ def delete_corpus(name: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises an error for an invalid corpus name: the name becomes a folder."""
+    """Raises an error for an invalid corpus name, because the name becomes the name of a folder."""
     if not NAME.fullmatch(name):
         raise UserError(
             f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
         )
 
 
-def check_own(name: str) -> None:
+def check_own_name(name: str) -> None:
     """Raises an error for a name that a user's own corpus cannot have."""
     if name.startswith("demo-"):
         raise UserError(
@@ -89,24 +89,25 @@ def check_own(name: str) -> None:
 def corpus_state(name: str) -> str:
     """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
     check_name(name)
-    known = _known  # replaced by a new dict if the corpus is indexed meanwhile
+    states = _states  # `_forget_states` replaces the dict if a corpus is indexed meanwhile
     state = open_store().state(name)
-    known[_in_store(name)] = (time.monotonic(), state)
+    states[_state_key(name)] = (time.monotonic(), state)
     return state
 
 
 def recent_state(name: str) -> str | None:
     """The corpus's state if this process looked it up recently and has not indexed the corpus since; else None."""
-    at, state = _known.get(_in_store(name), (-RECENT, ""))
+    at, state = _states.get(_state_key(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
 
 
 def _forget_states() -> None:
-    global _known
-    _known = {}
+    global _states
+    _states = {}
 
 
-def _in_store(name: str) -> tuple[str | None, ...]:
+def _state_key(name: str) -> tuple[str | None, ...]:
+    """A corpus's name, and the variables that determine its store."""
     return (name, os.environ.get("MOOT_HOME"), os.environ.get("MOOT_CHROMA_URL"))
 
 
@@ -124,28 +125,28 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
 
 
 def check_vectors(name: str) -> None:
-    """Refuses a corpus that has no vectors, before an encoder is opened for it. Blocking."""
-    known = None if name in DEMO_CORPORA else read_manifest(name)
-    if known is not None and known.encoder == NO_ENCODER:
+    """Raises an error for a corpus without vectors, before an encoder is opened for it. Blocking."""
+    manifest = None if name in DEMO_CORPORA else read_manifest(name)
+    if manifest is not None and manifest.encoder == NO_ENCODER:
         raise _without_vectors(name)
 
 
 def _without_vectors(name: str) -> UserError:
     return UserError(
-        f"The corpus {name!r} was built without vectors: only BM25 searches it. Name bm25:{name} as the source. "
-        "To add to it, set embedder=none; for vectors, index it again under another name.",
+        f"The corpus {name!r} was built without vectors, so only BM25 can search it. Name bm25:{name} as the source. "
+        "To add passages to it, set embedder=none. To get vectors, index it again under another name.",
         kind="corpus_mismatch",
     )
 
 
 def check_dimension(manifest: Manifest, dimension: int) -> None:
-    """Raises an error for vectors of another length than the corpus holds: the model behind the encoder's name has
-    changed.
+    """Raises an error if the encoder's vectors have another length than the corpus's: then the encoder's name stands
+    for another model now.
     """
     if manifest.dimension != dimension:
         raise UserError(
-            f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} gave {manifest.dimension} "
-            f"dimensions; now it gives {dimension}. Use the model that built it, or index it again under another name.",
+            f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} had {manifest.dimension} "
+            f"dimensions; now it has {dimension}. Use the model that built it, or index it again under another name.",
             kind="corpus_mismatch",
         )
 
@@ -163,7 +164,7 @@ async def index_passages(
 ) -> Manifest:
     """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
 
-    An interrupted build can be run again and then continues. Nothing is changed until the first batch has been read.
+    If a build is interrupted, the next run continues it. Nothing is changed until the first batch has been read.
 
     Args:
         name: the corpus.
@@ -172,14 +173,14 @@ async def index_passages(
         encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches; an existing corpus accepts only
             its own.
         progress: called after each batch with the passages seen and the passages encoded so far.
-        fill: encodes and stores; by default in this process.
+        fill: encodes and stores the passages; by default in this process.
 
     Raises:
-        UserError: a bad name, another encoder than the corpus has, a broken line in the source, no passages, two
-            different passages with the same id.
+        UserError: the name is invalid, the corpus has another encoder, a line of the source is invalid, there are no
+            passages, or two different passages have the same id.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
-    check_own(name)
+    check_own_name(name)
     async with await asyncio.to_thread(_lock, name):
         return await _build(name, passages, encoder, progress, fill)
 
@@ -187,6 +188,7 @@ async def index_passages(
 async def _build(
     name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_in_process
 ) -> Manifest:
+    """As `index_passages`, for a corpus that this process has locked."""
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
@@ -195,46 +197,47 @@ async def _build(
     dimension = len((await tool.embed(["dimension"]))[0])
     if known is not None:
         check_dimension(known, dimension)
-    read: dict[tuple[str, str], set[str]] = {}
-    batches = _batches(_noting(passages, read))
+    ids: dict[tuple[str, str], set[str]] = {}
+    batches = _batches(_record_ids(passages, ids))
     batch = await asyncio.to_thread(next, batches, None)
     if batch is None:
         raise UserError(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
     if known is not None and known.complete:
-        await asyncio.to_thread(_open_whole, store, known)  # else new passages could hide lost ones
+        await asyncio.to_thread(_open_complete, store, known)  # otherwise new passages could hide lost ones
     begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
     await fill(Target(name, collection, tool, dimension), chain([batch], batches), progress)
     if known is not None:
-        await asyncio.to_thread(_drop_earlier, name, collection, read)
-    digest = await asyncio.to_thread(lambda: digest_of(_stored(name, collection)))
-    whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True, digest=digest)
-    await asyncio.to_thread(store.write, whole)
+        await asyncio.to_thread(_delete_earlier, name, collection, ids)
+    digest = await asyncio.to_thread(lambda: digest_of(_read_passages(name, collection)))
+    complete = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True, digest=digest)
+    await asyncio.to_thread(store.write, complete)
     _forget_states()
-    return whole
+    return complete
 
 
-def _noting(passages: Iterable[Passage], read: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
-    """Yields the passages, and records the ids of each document's passages by its name and source."""
+def _record_ids(passages: Iterable[Passage], ids: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
+    """Yields the passages, and records the ids of each document's passages by the document's name and source."""
     for passage in passages:
         if isinstance(passage, DocumentPassage):
-            read.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
+            ids.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
         yield passage
 
 
-def _drop_earlier(name: str, collection: Any, read: dict[tuple[str, str], set[str]]) -> None:
-    """Deletes passages of earlier versions of the documents that were read."""
-    for (document, source), ids in read.items():
+def _delete_earlier(name: str, collection: Any, ids: dict[tuple[str, str], set[str]]) -> None:
+    """Deletes the passages of earlier versions of the documents that were read; ``ids`` is from `_record_ids`."""
+    for (document, source), current in ids.items():
         with chroma_errors(name, "it cannot be written"):
             stored = collection.get(where={"source": source}, include=[])["ids"]
-            if gone := [id for id in stored if id.startswith(f"{document}#") and id not in ids]:
-                collection.delete(ids=gone)
+            if earlier := [id for id in stored if id.startswith(f"{document}#") and id not in current]:
+                collection.delete(ids=earlier)
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """The passages in batches. Raises an error if two different passages have the same id."""
     batch: list[Passage] = []
     contents: dict[str, int] = {}
     for passage in passages:
@@ -277,23 +280,24 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
         manifest = await asyncio.to_thread(_find_corpus, name)
     check_encoder(manifest, encoder)
     store = await asyncio.to_thread(open_store)
-    return Corpus(manifest, await asyncio.to_thread(_open_whole, store, manifest))
+    return Corpus(manifest, await asyncio.to_thread(_open_complete, store, manifest))
 
 
-def _open_whole(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
-    """A corpus's collection, checked to hold as many passages as the manifest says. Blocking."""
+def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
+    """Opens a corpus's collection, and checks that it has as many passages as the manifest says. Blocking."""
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
     if stored < manifest.passages:
-        raise store.damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
-    with chroma_errors(manifest.name, "vectors are missing"):  # if files were lost, searches return only the rest
+        raise store.damaged(manifest.name, f"it should have {manifest.passages} passages and has {stored}")
+    with chroma_errors(manifest.name, "vectors are missing"):  # if files are lost, searches return only the rest
         for offset in (0, stored - 1):
             collection.get(limit=1, offset=offset, include=["embeddings"])
     return collection
 
 
 def _find_corpus(name: str) -> Manifest:
+    """The manifest of a complete corpus. Raises an error if the corpus is missing or unfinished."""
     manifest = read_manifest(name)
     if manifest is None:
         raise UserError(
@@ -305,8 +309,8 @@ def _find_corpus(name: str) -> Manifest:
         with chroma_errors(name, "it cannot be read"):
             stored = open_store().open(name).count()
         raise UserError(
-            f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages, or still "
-            "runs. Wait for it, or run the same `moot index` again; it continues from there.",
+            f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages, or is still "
+            "running. Wait for it, or run the same `moot index` again to continue it.",
             kind="unfinished_corpus",
         )
     return manifest
@@ -327,7 +331,7 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 
 
 def _lock(name: str) -> Any:
-    """The lock of a corpus, held by the process that writes it. Blocking."""
+    """The lock of a corpus, which a process acquires to write the corpus. Blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")
@@ -348,14 +352,14 @@ def all_passages(name: str) -> list[Passage]:
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
     manifest = _find_corpus(name)
-    collection = _open_whole(open_store(), manifest)
-    found = {passage.id: passage for passage in _stored(name, collection)}
+    collection = _open_complete(open_store(), manifest)
+    found = {passage.id: passage for passage in _read_passages(name, collection)}
     if len(found) < manifest.passages:
-        raise damaged(name, f"it should hold {manifest.passages} passages and gives {len(found)}")
+        raise damaged(name, f"it should have {manifest.passages} passages, and only {len(found)} can be read")
     return [found[i] for i in sorted(found)]
 
 
-def _stored(name: str, collection: Any) -> Iterator[Passage]:
+def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
     """The passages in a collection. Blocking."""
     with chroma_errors(name, "it cannot be read"):
         for start in range(0, collection.count(), PAGE):
@@ -365,9 +369,9 @@ def _stored(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """A digest of a set of passages, independent of their order and of when their pages were fetched.
+    """A digest of a set of passages. It does not depend on their order, nor on the times when their pages were fetched.
 
-    It is the sum of the passages' digests, so that none has to be stored (AdHash: Bellare and Micciancio, 1997).
+    It is the sum of the passages' digests, so that these need not be sorted (AdHash: Bellare and Micciancio, 1997).
     """
     total = 0
     for passage in passages:
@@ -383,9 +387,9 @@ def corpus_digest(name: str) -> str:
         UserError: the corpus is missing, unfinished or damaged.
     """
     known = None if name in DEMO_CORPORA else _find_corpus(name)
-    return known.digest if known and known.digest else _digest_in(name, corpus_state(name))
+    return known.digest if known and known.digest else _cached_digest(name, corpus_state(name))
 
 
 @lru_cache(maxsize=64)
-def _digest_in(name: str, state: str) -> str:
+def _cached_digest(name: str, state: str) -> str:
     return digest_of(all_passages(name))

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
 
 class CrossScorer(LocalModel):
-    """A sentence-transformers CrossEncoder in this process: it reads two texts together and rates their similarity."""
+    """A sentence-transformers CrossEncoder that runs in this process."""
 
     kind = "cross-encoder"
 
@@ -28,12 +28,12 @@ class CrossScorer(LocalModel):
         Raises:
             WorldError: the model failed, or returned a value that is not a finite number.
         """
-        rated = await self.run(self._predict, [(text, other) for other in others])
-        if not all(map(math.isfinite, rated)):
+        similarities = await self.run(self._predict, [(text, other) for other in others])
+        if not all(map(math.isfinite, similarities)):
             raise WorldError(
                 f"The cross-encoder {self.name} returned a value that is not a number.", kind="bad_response"
             )
-        return rated
+        return similarities
 
     def _predict(self, pairs: list[tuple[str, str]]) -> list[float]:
         return [float(value) for value in self._model.predict(pairs, show_progress_bar=False)]
@@ -50,7 +50,7 @@ async def open_cross_encoder(name: str) -> CrossScorer:
 
 @lru_cache(maxsize=4)
 def _load_cross(name: str) -> CrossScorer:
-    kind = from_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder
+    kind = import_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder
     try:
         if not Path(name).exists():
             check_hub(name)

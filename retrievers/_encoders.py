@@ -21,16 +21,16 @@ from typing import Any, Protocol
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
+    create_once_in_thread,
     find_endpoint,
-    made_in_thread,
     without_user,
 )
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.core.ledger import embeddings
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import unreadable
-from moot.core.transport import Line, open_line
+from moot.core.transport import Connection, open_connection
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._listed import check_model
 from moot.retrievers._local_models import check_hub, loading
@@ -41,20 +41,22 @@ Vector = list[float]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 FEW = 16
-"""Most texts of a short list, which comes from a debate and is cached."""
-FULL = 2000
-"""Characters that fill a batch of short lists: more texts would not cost less, and others would wait longer."""
-# Rounded lengths: the CPU library compiles for every new input shape.
+"""Most texts of a short list. Short lists come from debates and are cached; long ones come from building corpora."""
+BATCH_CHARACTERS = 2000
+"""Characters that fill a batch of short lists: a larger batch is not faster, and other lists would wait longer."""
 STEP = 32
+"""Lengths in tokens are rounded up to a multiple of this, because the CPU library compiles for every new input shape.
+"""
 BULK_STEP = 8
+"""As `STEP`, for long lists."""
 TOKENS_AT_ONCE = 1024
-"""Tokens of a corpus in one batch, padding included."""
+"""Most tokens in a batch of a long list, padding included."""
 AT_ONCE = 1000
 """Most texts in a request to an endpoint."""
 LONGEST_VECTORS = 64 * 2**20
-"""Most bytes of their vectors."""
-REMEMBERED = 8192
-"""Texts whose vectors an encoder caches: each of 256 concurrent debates uses about 30 of them again."""
+"""Most bytes of the vectors in an endpoint's answer."""
+CACHED_TEXTS = 8192
+"""Most texts whose vectors an encoder caches: 256 concurrent debates use about 30 texts each more than once."""
 
 
 class Encoder(Protocol):
@@ -73,7 +75,7 @@ class Encoder(Protocol):
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Caches these unit vectors for these texts, so that `embed` returns them without computing them.
 
-        Only the last `REMEMBERED` texts are cached.
+        Only the last `CACHED_TEXTS` texts are cached.
         """
         ...
 
@@ -112,14 +114,14 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     if colon and provider in ("openai", "ollama", "vllm"):
         return await _open_endpoint_encoder(provider, model, limits)
     check_model(name, "embedder")
-    return await made_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
+    return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 
-class Remembering:
-    """A cache of the vectors of the `REMEMBERED` texts used last. Threads and loops may share it."""
+class VectorCache:
+    """A cache of the vectors of the `CACHED_TEXTS` texts used last. Threads and loops may share it."""
 
     def __init__(self) -> None:
-        # Packed, because lists would add a third of a million objects for the garbage collector.
+        # Arrays, because lists would add a third of a million objects for the garbage collector.
         self._vectors: OrderedDict[str, array[float]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -130,10 +132,10 @@ class Remembering:
             for text, vector in zip(texts, packed, strict=True):
                 self._vectors[text] = vector
                 self._vectors.move_to_end(text)
-                if len(self._vectors) > REMEMBERED:
+                if len(self._vectors) > CACHED_TEXTS:
                     self._vectors.popitem(last=False)
 
-    def remembered(self, texts: Sequence[str]) -> dict[str, Vector]:
+    def cached(self, texts: Sequence[str]) -> dict[str, Vector]:
         """The cached vectors of the given texts."""
         with self._lock:
             found = {text: self._vectors[text] for text in texts if text in self._vectors}
@@ -142,13 +144,13 @@ class Remembering:
         return {text: vector.tolist() for text, vector in found.items()}
 
 
-class SentenceEncoder(Remembering):
+class SentenceEncoder(VectorCache):
     """A sentence-transformers model in this process.
 
     The model computes in bfloat16 if the processor does (cosines then differ by less than 0.01). Debates wait for short
-    lists (queries, claims, questions), so these run beside the long ones (a corpus), in batches with short lists of
-    other debates that arrive in the same moment or while a batch is computed. Short lists are cached, because debates
-    use the same texts again; concurrent requests for one text share one computation.
+    lists (queries, claims, questions), so short lists do not wait for long ones (a corpus). Short lists that arrive at
+    the same moment, or while a batch is computed, share a batch. Their vectors are cached, because debates use the same
+    texts again; concurrent requests for one text share one computation.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -160,51 +162,51 @@ class SentenceEncoder(Remembering):
         self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores busy
         self._workers = single_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
-        self._begun: dict[str, Future[dict[str, Vector]]] = {}
+        self._in_progress: dict[str, Future[dict[str, Vector]]] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Short lists are served in the order of their requests."""
+        """One unit vector for each text, in order. Short lists are computed in the order of their requests."""
         with self._lock:
-            known = self.remembered(texts)
-            missing = [text for text in dict.fromkeys(texts) if text not in known]
-            awaited = self._begin(missing) if len(missing) <= FEW else []
-        if awaited:
-            # Shielded: others may wait for the same result.
-            for made in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(one)) for one in awaited)):
-                known |= made
+            vectors = self.cached(texts)
+            missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+            futures = self._queue_texts(missing) if len(missing) <= FEW else []
+        if futures:
+            # Shielded, because other callers may wait for the same result.
+            for computed in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(future)) for future in futures)):
+                vectors |= computed
         elif missing:
-            known |= zip(missing, await self._at_length(missing), strict=True)
-        return [known[text] for text in texts]
+            vectors |= zip(missing, await self._embed_long(missing), strict=True)
+        return [vectors[text] for text in texts]
 
-    async def _at_length(self, texts: list[str]) -> list[Vector]:
+    async def _embed_long(self, texts: list[str]) -> list[Vector]:
         """The vectors of a long list; if the caller is cancelled, the computation stops."""
-        given_up = threading.Event()
+        cancelled = threading.Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, given_up)
+            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, cancelled)
         finally:
-            given_up.set()
+            cancelled.set()
 
-    def _begin(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
+    def _queue_texts(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
         """Futures for the vectors of a short list; some may be shared with other callers."""
-        fresh = [text for text in texts if text not in self._begun]
+        fresh = [text for text in texts if text not in self._in_progress]
         if fresh:
-            made: Future[dict[str, Vector]] = Future()
-            self._waiting.append((fresh, made))
-            self._begun |= dict.fromkeys(fresh, made)
-        if texts:  # at the end of this turn of the loop, so that its other requests join the batch
-            asyncio.get_running_loop().call_soon(self._workers.submit, self._serve)
-        return list(dict.fromkeys(self._begun[text] for text in texts))
+            future: Future[dict[str, Vector]] = Future()
+            self._waiting.append((fresh, future))
+            self._in_progress |= dict.fromkeys(fresh, future)
+        if texts:  # runs at the end of this turn of the loop, so that other requests of the turn join the batch
+            asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)
+        return list(dict.fromkeys(self._in_progress[text] for text in texts))
 
-    def _serve(self) -> None:
-        """Computes one batch of the first waiting lists; nothing if other threads have taken them."""
+    def _compute_batch(self) -> None:
+        """Computes the vectors of the first waiting lists as one batch, unless other threads have taken all lists."""
         taken: list[tuple[list[str], Future[dict[str, Vector]]]] = []
         with self._lock:
             size = 0
-            while self._waiting and size < FULL:
+            while self._waiting and size < BATCH_CHARACTERS:
                 taken.append(self._waiting.popleft())
                 size += sum(map(len, taken[-1][0]))
-            if self._waiting:  # the loop that should have computed it may be closed
-                self._workers.submit(self._serve)
+            if self._waiting:  # the event loop that should have submitted them may be closed
+                self._workers.submit(self._compute_batch)
         together = [text for texts, _ in taken for text in texts]
         if not together:
             return
@@ -217,21 +219,21 @@ class SentenceEncoder(Remembering):
             self.remember(together, list(vectors.values()))
         with self._lock:
             for text in together:
-                del self._begun[text]
-        for texts, made in taken:
+                del self._in_progress[text]
+        for texts, future in taken:
             if problem:
-                made.set_exception(problem)
+                future.set_exception(problem)
             else:
-                made.set_result({text: vectors[text] for text in texts})
+                future.set_result({text: vectors[text] for text in texts})
 
 
 def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
-    """Threads that each compute on one core: a single text is too small to divide, and several arrive at once."""
+    """Threads that each compute on one core: one text is too small for several cores, and several arrive at once."""
     cores = torch.get_num_threads()
     started = threading.Barrier(count + 1)
 
     def start() -> None:
-        torch.get_num_threads()  # sets PyTorch's default for this thread now; later it would replace ours
+        torch.get_num_threads()  # sets PyTorch's default for this thread now; later, it would replace our number
         torch.set_num_threads(1)
         started.wait()
 
@@ -255,27 +257,27 @@ EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
 
 
 def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
-    """Faster versions of `encode` for short and for long lists: reduced precision and a traced model.
+    """Faster versions of `encode` for short and for long lists: they use reduced precision and a traced model.
 
-    A traced model computes outside Python from end to end; otherwise a busy event loop and the model compete for
-    Python's lock between its hundreds of small steps. A model that cannot be traced, or whose traced vectors differ, is
-    used untraced.
+    A traced model computes without Python from end to end. Otherwise a busy event loop and the model would compete for
+    Python's lock between the model's hundreds of small steps. If a model cannot be traced, or its traced vectors
+    differ, both versions are `encode`.
     """
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)
     # Decided by the processor's features, not by timing, so that a machine always gives the same vectors.
-    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    if able.get("avx512_bf16") or able.get("amx_bf16"):
+    features: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if features.get("avx512_bf16") or features.get("amx_bf16"):
         fast = fast.bfloat16()
 
-    def compute(features: dict[str, Any]) -> Any:
-        vectors = fast(features)["sentence_embedding"]
+    def compute(inputs: dict[str, Any]) -> Any:
+        vectors = fast(inputs)["sentence_embedding"]
         return torch.nn.functional.normalize(vectors.float(), dim=1)
 
     samples = ["One short text.", "Another one.", "A text of another length. " * 12]
     try:
         with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings that the trace may be wrong: the comparison tests that
+            warnings.simplefilter("ignore")  # warnings that the trace may be wrong: the comparison below tests it
             few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
             traced = torch.jit.trace(compute, (few,), check_trace=False)
         batches = Batches(torch, fast.tokenizer, traced)
@@ -286,7 +288,7 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
             return batches.quick, batches.long
     except Exception as error:  # noqa: BLE001 - if anything fails here, `encode` is used
         logger.debug("No fast encoder: %s", error)
-    return partial(encode, model), lambda texts, given_up: encode(model, texts)
+    return partial(encode, model), lambda texts, cancelled: encode(model, texts)
 
 
 class Batches:
@@ -299,19 +301,19 @@ class Batches:
         self._threads = single_threads(torch, torch.get_num_threads())
 
     def quick(self, texts: list[str]) -> list[Vector]:
-        """Encodes a short list: texts of equal padded length form a batch, so that a vector does not depend on its
-        neighbours.
+        """Encodes a short list. Texts of equal padded length form a batch, so that a text's vector does not depend on
+        the other texts.
         """
         tokens = self._tokenizer(texts, truncation=True)
         steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
         alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
         return joined([self._run(tokens, batch, STEP) for batch in alike])
 
-    def long(self, texts: list[str], given_up: threading.Event) -> list[Vector]:
-        """Encodes a long list: the longest texts first, `TOKENS_AT_ONCE` tokens in a batch, one batch per core."""
+    def long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
+        """Encodes a long list, the longest texts first. Each core computes batches of up to `TOKENS_AT_ONCE` tokens."""
 
         def run(batch: list[int]) -> dict[int, Vector]:
-            if given_up.is_set():
+            if cancelled.is_set():
                 raise CancelledError
             return self._run(tokens, batch, BULK_STEP)
 
@@ -334,7 +336,7 @@ class Batches:
 
 
 def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
-    """The vectors of all batches in the order of their texts."""
+    """The vectors of all batches as one list, in the order of their texts."""
     found = {i: vector for batch in batches for i, vector in batch.items()}
     return [found[i] for i in sorted(found)]
 
@@ -347,11 +349,11 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
-    transformer = from_extra(
+    transformer = import_extra(
         "sentence_transformers",
         "encoders",
         "A text encoder in this process",
-        "Or name an endpoint's: embedder=openai:NAME.",
+        "Or use an encoder of an endpoint: embedder=openai:NAME.",
     ).SentenceTransformer
     imported("transformers.utils").logging.disable_progress_bar()
     path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"
@@ -371,10 +373,10 @@ def _load(name: str) -> SentenceEncoder:
         ) from error
 
 
-class EndpointEncoder(Remembering):
+class EndpointEncoder(VectorCache):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
-    def __init__(self, name: str, model: str, line: Line, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, line: Connection, limits: Limits) -> None:
         super().__init__()
         self.name = name
         self._model = model
@@ -386,37 +388,39 @@ class EndpointEncoder(Remembering):
         """One unit vector for each text, in order. Only texts that are not cached are requested; short lists, which
         come from a debate, are cached.
         """
-        if (kept := embeddings.get()) is None:
-            vectors = await self._embedded(texts)
+        if (cache := embeddings.get()) is None:
+            vectors = await self._embed_missing(texts)
         else:
             parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
-            vectors = await kept.embedded(parts, texts, self._embedded)
+            vectors = await cache.embed(parts, texts, self._embed_missing)
         if len({*map(len, vectors)}) > 1:
             raise WorldError(
-                f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",
+                f"{self._endpoint.display_url} returned vectors of different lengths for {self.name}. Try another "
+                "encoder.",
                 kind="bad_response",
             )
         if len(texts) <= FEW:
             self.remember(texts, vectors)
         return vectors
 
-    async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
-        known = self.remembered(texts)
-        missing = list(dict.fromkeys(text for text in texts if text not in known))
-        vectors = await self._asked(missing) if missing else []
-        known |= zip(missing, vectors, strict=True)
-        return [known[text] for text in texts]
+    async def _embed_missing(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of texts; those that are not in this encoder's cache are requested."""
+        vectors = self.cached(texts)
+        missing = list(dict.fromkeys(text for text in texts if text not in vectors))
+        vectors |= zip(missing, await self._request_all(missing) if missing else [], strict=True)
+        return [vectors[text] for text in texts]
 
-    async def _asked(self, texts: list[str]) -> list[Vector]:
+    async def _request_all(self, texts: list[str]) -> list[Vector]:
+        """The vectors of texts from the endpoint, in requests of at most `AT_ONCE` texts."""
         vectors: list[Vector] = []
         gate = limiter(self._endpoint.base_url)
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            made, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
-            vectors += made
+            answer, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
+            vectors += answer
         if len(vectors) != len(texts):
             raise WorldError(
-                f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
+                f"{self._endpoint.display_url} returned {len(vectors)} vectors for {len(texts)} texts.",
                 kind="bad_response",
             )
         return vectors
@@ -425,24 +429,24 @@ class EndpointEncoder(Remembering):
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
         reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
         try:
-            vectors = [decoded(piece["embedding"]) for piece in reply["data"]]
+            vectors = [decode_vector(piece["embedding"]) for piece in reply["data"]]
             if not vectors:
                 raise ValueError("it has no vectors")
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(self._endpoint, self.name, type(error).__name__) from error
-        return units(vectors)
+        return unit_vectors(vectors)
 
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
     endpoint, name = find_endpoint(provider), f"{provider}:{model}"
 
     def make() -> EndpointEncoder:
-        return EndpointEncoder(name, model, open_line(endpoint, name, limits.timeout), limits)
+        return EndpointEncoder(name, model, open_connection(endpoint, name, limits.timeout), limits)
 
-    return await made_in_thread(("embeddings", endpoint, model, limits), make)
+    return await create_once_in_thread(("embeddings", endpoint, model, limits), make)
 
 
-def decoded(vector: Any) -> Any:
+def decode_vector(vector: Any) -> Any:
     """A vector in an endpoint's answer: numbers, or 32-bit floats in base64.
 
     Raises:
@@ -451,12 +455,11 @@ def decoded(vector: Any) -> Any:
     return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
 
 
-def units(vectors: Sequence[Any]) -> list[Vector]:
-    """The vectors with unit length, rounded to 32-bit floats, so that the ledger returns exactly the vectors that were
-    used.
+def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
+    """The vectors scaled to unit length, and rounded to 32-bit floats as the ledger stores them.
 
     Raises:
-        WorldError: a vector has no numbers, is all zeros or not finite, and so has no direction.
+        WorldError: a vector has no direction: it is not a list of finite numbers, or all its numbers are 0.
     """
     np = imported("numpy")
     problem = "The encoder returned a vector without a direction. Try again, or use another encoder."

@@ -1,4 +1,4 @@
-"""The errors of moot, for who writes a source."""
+"""moot's errors, for the authors of sources."""
 
 from moot.core.errors import MootError as MootError
 from moot.core.errors import ReplyError as ReplyError

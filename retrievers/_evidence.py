@@ -10,8 +10,9 @@ from typing import Any, Literal, NotRequired, Protocol, get_args
 from typing_extensions import TypedDict
 
 Standing = Literal["seed", "discarded", "disputed", "discovered", "admitted"]
-"""The standing of a piece in a trial's record: found and not ruled on, excluded, only in the panel's record, found
-during the debate, part of the record from the start. If two differ, the later one in this list counts.
+"""The standing of a piece in a trial's record. ``seed``: found, and not ruled on. ``discarded``: excluded.
+``disputed``: only in the panel's record. ``discovered``: found during the debate. ``admitted``: part of the record from
+the start. If a piece has two standings, the later one in this list counts.
 """
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
@@ -22,15 +23,15 @@ GIVEN = "given"
 
 
 class Retrieval(TypedDict):
-    """One retrieval of a piece: its query and score and, once the debate stores it, the agent and the round.
+    """One retrieval of a piece: its query and its score and, in a debate's state, the agent and the round.
 
     For pieces given with the claim, ``retriever`` and ``agent`` are `GIVEN`, ``query`` is empty and ``round`` 0.
     ``score`` comes from the source: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
     lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's score for web search; null if the
-    source gives none. ``rank`` counts from 1 in the source's order, ``retrieved`` is the time in ISO form. ``phase``
-    exists if a debate has several. In a trial, ``novelty`` says how new the piece was compared with the earlier ones (0
-    to 2; 0 if it had been excluded), and ``request_similarity`` its cosine with the side's request. ``left_out`` is
-    true if no agent was shown the piece because its origin already had its share.
+    source gives none. ``rank`` counts from 1 in the source's order; ``retrieved`` is the time in ISO form. ``phase``
+    exists if the debate has several phases. In a trial, ``novelty`` is the difference from the earlier pieces (0 to 2;
+    0 if the piece had been excluded), and ``request_similarity`` the cosine with the side's request. ``left_out`` is
+    true if the piece was not shown to any agent, because its origin already had its share.
     """
 
     query: str
@@ -47,7 +48,7 @@ class Retrieval(TypedDict):
 
 
 class Origin(TypedDict):
-    """The place where a text was published."""
+    """A place of publication of a text."""
 
     source: str
     title: str
@@ -64,8 +65,8 @@ class Evidence(TypedDict):
     time of the fetch in ISO form (UTC), and ``sha256`` the hash of its bytes. ``also`` lists other places where the
     same text was found. ``shown`` exists if the text is too long to be shown in full: the parts that were shown to any
     agent, in order, as pairs of a start and an end in code points. ``summary_of`` holds the original if a model wrote
-    the text as a summary. ``truncated`` is in documents of moot 0.1, whose texts were cut off. In a trial, ``pool`` is
-    the first pool that held the piece, ``status`` its standing, and ``weight`` its admissibility, ``relevance`` x
+    the text as a summary. ``truncated`` exists only in documents of moot 0.1, which cut texts off. In a trial, ``pool``
+    is the first pool with the piece, ``status`` its standing, and ``weight`` its admissibility, ``relevance`` x
     ``credibility``, all from 0 to 1. ``struck`` is true if a person struck the piece: it is no longer shown to any
     agent.
     """
@@ -94,7 +95,7 @@ class Evidence(TypedDict):
 
 
 class Retriever(Protocol):
-    """A source of evidence. ``name`` is the source that was really used, e.g. ``bm25:demo-news``."""
+    """A source of evidence. ``name`` is its full name, e.g. ``bm25:demo-news`` if ``web`` was opened as that source."""
 
     name: str
 
@@ -114,18 +115,19 @@ def clean(text: str) -> str:
     Control characters that separate words, such as a form feed, become spaces.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    if lines.replace("\n", "").replace("\t", "").isprintable():  # no such character, as in most texts
-        return unicodedata.normalize("NFC", lines).strip()
-    shown = "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else _gap(c) for c in lines)
-    return unicodedata.normalize("NFC", shown).strip()
+    if not lines.replace("\n", "").replace("\t", "").isprintable():
+        lines = "".join(map(_without_control, lines))
+    return unicodedata.normalize("NFC", lines).strip()
 
 
-def _gap(control: str) -> str:
-    return " " if control.isspace() else ""
+def _without_control(char: str) -> str:
+    if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs"):
+        return char
+    return " " if char.isspace() else ""
 
 
 def encoded_text(title: str, text: str) -> str:
-    """The text that encoders read of a passage or a piece of evidence: its title, if it has one, and its text."""
+    """The text that encoders read for a passage or a piece of evidence: its title, if it has one, and its text."""
     title, text = clean(title), clean(text)
     return f"{title}. {text}" if title not in ("", UNTITLED) else text
 
@@ -200,24 +202,24 @@ def active_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 def is_left_out(piece: Mapping[str, Any]) -> bool:
     """Whether a piece was left out at every retrieval, because its origin had its share of the evidence."""
     retrievals = piece["retrievals"]
-    for found in retrievals:  # a loop, as each prompt asks this of all pieces, and the first finding mostly answers
-        if not found.get("left_out"):
+    for retrieval in retrievals:  # a loop is faster than `all`: each prompt calls this for all pieces
+        if not retrieval.get("left_out"):
             return False
     return bool(retrievals)
 
 
 def mark_left_out(piece: Evidence) -> Evidence:
     """The piece, marked as left out because its origin has its share of the evidence."""
-    return {**piece, "retrievals": [{**found, "left_out": True} for found in piece["retrievals"]]}
+    return {**piece, "retrievals": [{**retrieval, "left_out": True} for retrieval in piece["retrievals"]]}
 
 
-def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
+def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The pieces that were given with the claim, or added by a person later."""
     return [piece for piece in active_evidence(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
-    """Both lists in order; a piece that is in both is kept once, with the retrievals of both (each once).
+    """Both lists in order. A piece in both lists is returned once, with the retrievals of both (each once).
 
     Args:
         old: the pieces so far.
@@ -228,18 +230,18 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
         known = merged.get(piece["id"])
         if known is None:
             merged[piece["id"]] = piece
-        elif known is not piece:  # a subgraph returns the pieces that it was given
-            joined: Evidence = {**known, "retrievals": _findings(known["retrievals"], piece["retrievals"])}
-            merged[piece["id"]] = joined = _ruled(joined, piece)
+        elif known is not piece:  # a subgraph returns its input pieces, too: the same objects
+            joined: Evidence = {**known, "retrievals": _merge_retrievals(known["retrievals"], piece["retrievals"])}
+            merged[piece["id"]] = joined = _merge_ruling(joined, piece)
             if "shown" in joined:
-                _show(joined, piece)
+                _merge_shown(joined, piece)
             if also := [o for o in piece.get("also", []) if o not in known.get("also", [])]:
                 joined["also"] = [*known.get("also", []), *also]
     return list(merged.values())
 
 
-def _show(known: Evidence, new: Evidence) -> None:
-    """Adds the parts of a piece that another retrieval shows; the whole text if that retrieval shows all."""
+def _merge_shown(known: Evidence, new: Evidence) -> None:
+    """Adds the shown parts of the other piece with the same text; all is shown if that piece is shown in full."""
     if "shown" in new:
         known["shown"] = joined_spans([*known["shown"], *new["shown"]], known["text"])
     else:
@@ -258,27 +260,27 @@ def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
 
 
 RULED = ("novelty", "request_similarity", "left_out")
-"""Fields of a retrieval that are set after it was made."""
+"""Fields of a retrieval that are set later than the others."""
 
 
-def _findings(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
+def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
     """Both lists in order, each retrieval once, with the fields in `RULED` from either list."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
-    for finding in [*known, *new]:
-        same = frozenset((k, v) for k, v in finding.items() if k not in RULED)
-        merged[same] = {**merged.get(same, finding), **finding}
+    for retrieval in [*known, *new]:
+        key = frozenset((k, v) for k, v in retrieval.items() if k not in RULED)
+        merged[key] = {**merged.get(key, retrieval), **retrieval}
     return list(merged.values())
 
 
-def _ruled(known: Evidence, new: Evidence) -> Evidence:
-    """The piece with the court's ruling on it, from whichever of the two has one."""
-    ruled: Evidence = {**known}
+def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
+    """The known piece, with the court's and a person's rulings on the new one."""
+    merged: Evidence = {**known}
     if "weight" in new:
-        ruled |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}
-    if "pool" in new and "pool" not in ruled:
-        ruled["pool"] = new["pool"]
+        merged |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}
+    if "pool" in new and "pool" not in merged:
+        merged["pool"] = new["pool"]
     if "status" in new:
-        ruled["status"] = max(known.get("status", new["status"]), new["status"], key=STANDINGS.index)
+        merged["status"] = max(known.get("status", new["status"]), new["status"], key=STANDINGS.index)
     if new.get("struck"):
-        ruled["struck"] = True
-    return ruled
+        merged["struck"] = True
+    return merged

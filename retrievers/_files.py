@@ -30,11 +30,11 @@ from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 LONGEST_PARAGRAPH = 1200
-"""Most characters of a text file's paragraph in one passage; about the default encoder's limit."""
+"""Most characters of a paragraph in one passage; about the default encoder's limit."""
 
 
 class Passage(BaseModel):
-    """One passage of a corpus, as a JSONL line."""
+    """A passage of a corpus. In a JSON Lines file, each line has these fields."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -53,14 +53,14 @@ class Passage(BaseModel):
     @classmethod
     def _check_text(cls, text: str) -> str:
         if not clean(text):
-            raise ValueError("holds no text")
+            raise ValueError("contains no text")
         return text
 
 
 class DocumentPassage(Passage):
-    """A passage of a document, which is indexed as a whole: a newer version of the document replaces all of them.
+    """A passage of a document. If a new version of the document is indexed, it replaces all passages of the old one.
 
-    ``document`` is the prefix of its passages' ids, before a ``#``.
+    ``document`` is the part before the ``#`` in the ids of the document's passages.
     """
 
     document: str = Field(default="", exclude=True)
@@ -71,25 +71,28 @@ def read_passages(
     refused: Callable[[UserError], None] | None = None,
     noted: Callable[[str], None] = lambda note: None,
 ) -> Iterator[Passage]:
-    """Passages of a file or folder, in the order of its files. Blocking.
+    """The passages of a file or folder, in the order of its files. Blocking.
 
-    ``.jsonl`` has one object per line, ``.txt`` and ``.md`` one passage per paragraph; PDF, HTML, Word (``.docx``) and
-    ``.csv`` keep pages and headings. The kind of a file is decided by its content if possible.
+    A line of a ``.jsonl`` file is a passage, and so is a paragraph of a ``.txt`` or ``.md`` file. Passages of PDF,
+    HTML, Word (``.docx``) and ``.csv`` files have pages and headings. The kind of a file is decided by its content if
+    possible.
 
     Args:
         path: the file or folder. In a folder, names that begin with a dot are skipped.
-        refused: called for each file that cannot be read, and reading continues; by default the first one raises its
-            error, and files of other kinds are skipped.
-        noted: called with a sentence on missing parts of a file, or on how it was read.
+        refused: called with the error of each file that cannot be read; then reading continues. By default, the first
+            such error is raised, and files of other kinds in a folder are skipped.
+        noted: called with a sentence about missing parts of a file, or about how it was read.
 
     Raises:
-        UserError: nothing to read, or a file that cannot be read (in JSON Lines with the line).
+        UserError: there is nothing to read, or a file cannot be read (for JSON Lines, the error names the line).
     """
     if not path.exists():
         raise UserError(f"There is no file or folder {path}.", kind="missing_file")
     files = _files(path)
     if not files:
-        raise UserError(f"{path} holds nothing to index: give {', '.join(NAMES)} files.", kind="missing_file")
+        raise UserError(
+            f"{path} has no files to index. Supported are {', '.join(FILE_SUFFIXES)} files.", kind="missing_file"
+        )
     kinds: dict[Path, Kind | UserError | None] = {file: _kind(file, name, path) for file, name in files}
     documents = read_documents((file, kind) for file, kind in kinds.items() if isinstance(kind, str))
     for file, name in files:
@@ -103,16 +106,16 @@ def read_passages(
                     raise unreadable(name, found)
                 if found["empty_pages"]:
                     empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
-                    noted(f"{name}: {empty} hold no text (they are empty or pictures).")
+                    noted(f"{name}: {empty} contain no text (they are empty or pictures).")
                 if found["note"]:
                     noted(f"{name}: {found['note']}.")
                 yield from _passages_of(found, name)
             else:
                 yield from READERS[file.suffix.lower()](file, name)
         except (OSError, UserError) as error:
-            if refused is None and path.is_dir() and not file.is_dir() and file.suffix.lower() not in NAMES:
+            if refused is None and path.is_dir() and not file.is_dir() and file.suffix.lower() not in FILE_SUFFIXES:
                 continue
-            problem = error if isinstance(error, UserError) else _not_open(name, error)
+            problem = error if isinstance(error, UserError) else _open_error(name, error)
             if refused is None:
                 raise problem from error
             refused(problem)
@@ -143,27 +146,30 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder, and the entries that cannot be read."""
+    """The files to read, each with its path within the folder. Folders that cannot be read and links that lead out of
+    the folder are included, so that an error is reported for each.
+    """
     if path.is_file():
         return [(path, path.name)]
-    inside: list[Path] = []
-    closed: list[OSError] = []
-    for folder, folders, files in os.walk(path, onerror=closed.append):
-        inside += [Path(folder, name) for name in files]
-        inside += [link for name in folders if (link := Path(folder, name)).is_symlink() and _leads_out(link, path)]
-    inside += [Path(error.filename) for error in closed]
-    found = ((file, file.relative_to(path)) for file in sorted(inside))
+    entries: list[Path] = []
+    errors: list[OSError] = []
+    for folder, folders, files in os.walk(path, onerror=errors.append):
+        entries += [Path(folder, name) for name in files]
+        entries += [link for name in folders if (link := Path(folder, name)).is_symlink() and _is_outside(link, path)]
+    entries += [Path(error.filename) for error in errors]
+    found = ((file, file.relative_to(path)) for file in sorted(entries))
     return [(file, name.as_posix()) for file, name in found if not any(part.startswith(".") for part in name.parts)]
 
 
-def _leads_out(file: Path, path: Path) -> bool:
+def _is_outside(file: Path, path: Path) -> bool:
+    """Whether a link leads out of a folder."""
     return not file.resolve().is_relative_to(path.resolve())
 
 
 def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
-    """The reader of a file: a parser of documents, or the text reader (None); or the error if there is none."""
+    """The kind of a document; None for a file that `READERS` reads; an error for a file that cannot be read."""
     try:
-        if path.is_dir() and _leads_out(file, path):
+        if path.is_dir() and _is_outside(file, path):
             return unreadable(name, UnreadableDocument("it is a link out of the folder"))
         if not file.is_file() and not file.is_dir() and file.exists():
             return unreadable(name, UnreadableDocument("it is not a file but a pipe, a socket or a device"))
@@ -171,15 +177,15 @@ def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
     except UnreadableDocument as why:
         return unreadable(name, why)
     except OSError as error:
-        return _not_open(name, error)
+        return _open_error(name, error)
     if kind is None and file.suffix.lower() not in READERS:
         return unreadable(
-            name, UnreadableDocument(f"files of this kind are not supported; these are: {', '.join(NAMES)}")
+            name, UnreadableDocument(f"its kind is not supported. Supported are {', '.join(FILE_SUFFIXES)} files")
         )
     return kind
 
 
-def _not_open(name: str, error: OSError) -> UserError:
+def _open_error(name: str, error: OSError) -> UserError:
     return UserError(f"{name} cannot be read ({error.strerror or error}).", kind="invalid_file")
 
 
@@ -188,12 +194,12 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
         texts = [text.strip() for text in _split(part["text"]) if clean(text)]
-        place = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
+        id = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
         heading = part["heading"]
         for i, text in enumerate(texts, start=1):
             yield _passage(
                 name,
-                id=place if len(texts) == 1 else f"{place}.{i}",
+                id=id if len(texts) == 1 else f"{id}.{i}",
                 title=title if heading in ("", title) else f"{title}: {heading}",
                 text=text,
                 source=name,
@@ -205,7 +211,7 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
 
 
 def _sections(parts: list[Part]) -> Iterator[Part]:
-    """The parts, with those under one heading joined: a single list item says little."""
+    """Joins the parts under the same heading on the same page: a single list item would say little."""
     for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
         if heading:
             yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
@@ -214,12 +220,13 @@ def _sections(parts: list[Part]) -> Iterator[Part]:
 
 
 def _passage(name: str, **fields: Any) -> Passage:
+    """Creates a passage of a file."""
     try:
         return DocumentPassage(document=name, **fields)
     except ValidationError as error:
         raise UserError(
-            f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. Rename "
-            "or move the file.",
+            f"{name!r} cannot be indexed: its path becomes the passages' id, and is too long or not UTF-8. Rename or "
+            "move the file.",
             kind="invalid_file",
         ) from error
 
@@ -253,19 +260,19 @@ def parse_passage(line: str, where: str) -> Passage:
 
 def _read_text(file: Path, name: str) -> Iterator[Passage]:
     title = file.stem
-    for number, block in enumerate(re.split(r"\n\s*\n", text_in(file, name)), start=1):
+    for number, block in enumerate(re.split(r"\n\s*\n", read_text_file(file, name)), start=1):
         heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
         if heading:
             title = heading.group(1).strip()
             block = block.strip()[heading.end() :]
         parts = [part for part in _split(block.strip()) if clean(part)]
         for i, part in enumerate(parts, start=1):
-            place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
-            yield _passage(name, id=place, title=title, text=part, source=name)
+            id = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
+            yield _passage(name, id=id, title=title, text=part, source=name)
 
 
-def text_in(file: Path, name: str) -> str:
-    """A text file's text, whatever its encoding.
+def read_text_file(file: Path, name: str) -> str:
+    """The text in a file, decoded; lines end with ``\\n``.
 
     Raises:
         OSError: it cannot be read.
@@ -283,7 +290,7 @@ def text_in(file: Path, name: str) -> str:
 
 
 def _split(block: str) -> list[str]:
-    """A paragraph, split at the ends of sentences or words if it is longer than encoders read."""
+    """Splits a paragraph at the ends of sentences or words if it is longer than `LONGEST_PARAGRAPH`."""
     if len(block) <= LONGEST_PARAGRAPH:
         return [block]
     splitter = imported("langchain_text_splitters").RecursiveCharacterTextSplitter(
@@ -293,7 +300,7 @@ def _split(block: str) -> list[str]:
     return parts
 
 
-NAMES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
+FILE_SUFFIXES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
 READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
     ".jsonl": _read_jsonl,
     ".txt": _read_text,

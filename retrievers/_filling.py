@@ -1,4 +1,4 @@
-"""Fills a corpus: encodes and stores passages, in this process or in others."""
+"""Encodes and stores the passages of a corpus, in this process or in others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moot.retrievers._stores import open_store
 
 @dataclass(frozen=True)
 class Target:
-    """A corpus that is being filled: its name, its collection, its encoder and the length of its vectors."""
+    """The corpus that is being filled: its name, its collection, its encoder and the length of its vectors."""
 
     name: str
     collection: Any
@@ -30,13 +30,13 @@ class Target:
 Progress = Callable[[int, int], None]
 """Called with the passages seen and the passages encoded so far."""
 Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
-"""Stores all passages of some batches."""
+"""A function that stores all passages of some batches."""
 
 
 async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-    """Stores passages that are not stored yet, in this process.
+    """Stores those passages that are not stored yet, in this process.
 
-    While a batch is encoded, the previous one is written and the next one is started.
+    While a batch is encoded, the previous one is written, and the encoding of the next one begins.
     """
 
     def read() -> tuple[int, list[Passage]] | None:
@@ -50,10 +50,10 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
     seen = encoded = 0
     begun = await begin()
     storing: asyncio.Future[None] | None = None
-    following: asyncio.Future[Any] | None = None
+    next_begun: asyncio.Future[Any] | None = None
     try:
         while begun is not None:
-            following = asyncio.ensure_future(begin())
+            next_begun = asyncio.ensure_future(begin())
             count, fresh, encoding = begun
             vectors = await encoding
             if storing:
@@ -63,19 +63,19 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
                 asyncio.to_thread(store_passages, target.name, target.collection, fresh, vectors)
             )
             seen, encoded = seen + count, encoded + len(fresh)
-            begun = await following
+            begun = await next_begun
     finally:
         try:
-            await _given_up(following)
+            await _cancel_next(next_begun)
         finally:
-            await _written(storing)
+            await _wait_for_write(storing)
     if storing:
         storing.result()
     progress(seen, encoded)
 
 
-async def _written(storing: asyncio.Future[None] | None) -> None:
-    """Waits until all writes have ended, even if the build is cancelled meanwhile."""
+async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
+    """Waits until the last write has ended, even if the build is cancelled meanwhile."""
     cancelled: asyncio.CancelledError | None = None
     while storing and not storing.done():
         try:
@@ -86,17 +86,17 @@ async def _written(storing: asyncio.Future[None] | None) -> None:
         raise cancelled
 
 
-async def _given_up(following: asyncio.Future[Any] | None) -> None:
-    """Cancels the work that was started for batches that will not be stored."""
-    if following is not None:
-        ahead: Any = (await asyncio.gather(following, return_exceptions=True))[0]
-        if isinstance(ahead, tuple):
-            ahead[2].cancel()
-            await asyncio.gather(ahead[2], return_exceptions=True)
+async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
+    """Cancels the encoding of a batch that will not be stored."""
+    if begun is not None:
+        batch: Any = (await asyncio.gather(begun, return_exceptions=True))[0]
+        if isinstance(batch, tuple):
+            batch[2].cancel()
+            await asyncio.gather(batch[2], return_exceptions=True)
 
 
 async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
-    """Stores the passages that are not stored yet, for a corpus that another process builds. Returns their number.
+    """Stores those passages that are not stored yet in a corpus that another process builds. Returns their number.
 
     Args:
         name: the corpus, on a Chroma server.
@@ -105,7 +105,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
         passages: some of its passages.
 
     Raises:
-        UserError: the corpus is gone, or this machine has no such encoder.
+        UserError: the corpus no longer exists, or this machine does not have the encoder.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
     store = await asyncio.to_thread(open_store)
@@ -117,7 +117,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages, checked to have the corpus's dimension."""
+    """The vectors of passages. Raises an error if their length is not the corpus's."""
     if not passages:
         return []
     vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
@@ -131,7 +131,7 @@ async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passa
 
 
 def not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
-    """The passages that a collection does not hold with the same content. Blocking."""
+    """The passages that a collection does not have, or has with another content. Blocking."""
     batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
@@ -167,7 +167,10 @@ def damaged(name: str, problem: str) -> UserError:
 
 @contextmanager
 def chroma_errors(name: str, problem: str) -> Iterator[None]:
-    """Turns errors of Chroma or SQLite into `damaged`; `ServerStore.errors` has already converted those of a server."""
+    """Context manager that turns errors of Chroma or SQLite into `damaged`.
+
+    The errors of a Chroma server do not get here: `ServerStore.errors` has already converted them.
+    """
     try:
         yield
     except Exception as error:

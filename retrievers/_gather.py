@@ -13,39 +13,39 @@ from moot.retrievers._normalise import Rules, normalise
 from moot.retrievers._search import ONLINE
 from moot.retrievers._tampering import current_tampering
 
-MOST_WANTED = 500
-"""Most pieces that are requested."""
+MOST_REQUESTED = 500
+"""Most pieces that are requested from one source."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The pieces found, and the errors of the sources that failed, by name."""
+class SearchResults:
+    """The pieces that several sources found, and the errors of the sources that failed, by the sources' names."""
 
     evidence: list[Evidence]
     failures: dict[str, MootError] = field(default_factory=dict)
 
 
-async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> Finding:
-    """The results of several sources, each for its query, as one list.
+async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> SearchResults:
+    """Searches several sources, each with its query, and merges the results into one list.
 
-    A source that fails is listed in the failures, and the results of the others are used.
+    If a source fails, its error is listed in the failures, and the results of the others are used.
 
     Args:
-        queries: each with its source.
+        queries: pairs of a source and its query.
         rules: filters and limits of the results.
 
     Raises:
-        UserError: a source is misconfigured; a used-up quota is a failure.
+        UserError: a source is misconfigured. A used-up quota is not raised, but listed in the failures.
     """
     retrieved = datetime.now(UTC)
     answers = await ask_all(queries, rules)
     found = [answer for answer in answers if not isinstance(answer, MootError)]
     failures = {s.name: a for (s, _), a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
-    return Finding(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
+    return SearchResults(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """The unprocessed results of each source for its query, or its error.
+    """The unprocessed results of each source for its query, or the source's error.
 
     Raises:
         UserError: a source is misconfigured.
@@ -54,8 +54,9 @@ async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> lis
 
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
+    """The results of a source, or its error; errors that the user must correct are raised."""
     try:
-        return current_tampering().found(await source.search(query, pieces_to_request(source.name, rules)))
+        return current_tampering().change(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:
         if isinstance(error, UserError) and error.kind != "quota":
             raise
@@ -63,7 +64,10 @@ async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | 
 
 
 def pieces_to_request(source: str, rules: Rules) -> int:
-    """The number of pieces to request from a source, so that enough remain; services may charge for more than ten."""
+    """The number of pieces to request from a source, so that enough of them remain after filtering.
+
+    At most ten are requested from a service, unless ``rules.k`` is larger: services may charge for more than ten.
+    """
     if source in ONLINE:
         return max(rules.k, min(2 * rules.k, 10))
-    return min(MOST_WANTED, rules.k * (10 if rules.published_before else 2))
+    return min(MOST_REQUESTED, rules.k * (10 if rules.published_before else 2))

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.retrievers._evidence import Evidence, make_evidence
-from moot.retrievers._langchain_source import OwnSource
+from moot.retrievers._langchain_source import UserSource
 
 
-class InstalledSource(OwnSource):
-    """A source of an installed package. Its pieces are made anew, under its name."""
+class InstalledSource(UserSource):
+    """A source of an installed package. Its results are converted to pieces with the source's name."""
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
         return [_piece(found, query, self.name) for found in (await self._tool.search(query, k))[:k]]
 
 
 def _piece(found: Mapping[str, Any], query: str, name: str) -> Evidence:
+    """Converts a result of a package's source to a piece of evidence."""
     return make_evidence(
         text=found["text"],
         title=found.get("title") or "",

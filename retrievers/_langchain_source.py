@@ -34,16 +34,16 @@ async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangCha
         UserError: the import is not allowed, the object is missing, or it is not a retriever.
     """
     check_source(given)
-    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(load, given), limits)
+    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(import_retriever, given), limits)
 
 
-def refused(given: str, why: str, mend: str) -> UserError:
+def retriever_error(given: str, why: str, advice: str) -> UserError:
     """The error for a retriever that cannot be opened."""
-    return UserError(f"The retriever {f'langchain:{given}'!r} {why}. {mend}.", kind="unknown_retriever")
+    return UserError(f"The retriever {f'langchain:{given}'!r} {why}. {advice}.", kind="unknown_retriever")
 
 
-def load(given: str) -> Any:
-    """Imports the object. Blocking.
+def import_retriever(given: str) -> Any:
+    """Imports the object ``module:attribute``. Blocking.
 
     Raises:
         UserError: it cannot be imported, or is not a retriever or vector store.
@@ -55,14 +55,15 @@ def load(given: str) -> Any:
         found = attrgetter(attribute)(imported(module))
     except (Exception, SystemExit) as error:
         why = f"cannot be opened ({short_error(error)})"
-        raise refused(given, why, "Check the module's and the attribute's name, and that the module works") from error
+        advice = "Check the names of the module and the attribute, and that the module works"
+        raise retriever_error(given, why, advice) from error
     kinds = (
         imported("langchain_core.retrievers").BaseRetriever,
         imported("langchain_core.vectorstores").VectorStore,
     )
     if not isinstance(found, kinds):
         why = f"is a {type(found).__name__}, not a LangChain retriever or vector store"
-        raise refused(given, why, "Name such an object; a factory has to be called in the module")
+        raise retriever_error(given, why, "Name such an object; if there is a factory, call it in the module")
     return found
 
 
@@ -71,13 +72,13 @@ def short_error(error: BaseException) -> str:
     return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
 
 
-class OwnSource:
-    """A source of the user's own: what goes wrong in it, or takes too long, is an error of ours.
+class UserSource:
+    """The base class of sources with the user's own code. Exceptions and timeouts of this code become MootErrors.
 
     Args:
-        name: the source's.
-        tool: what searches.
-        limits: how long a search may take.
+        name: the source's name.
+        tool: the user's object that searches.
+        limits: its ``timeout`` is the time limit of a search.
     """
 
     def __init__(self, name: str, tool: Any, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -86,7 +87,7 @@ class OwnSource:
         self._limits = limits
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The first ``k`` documents with text.
+        """The pieces with text among the first ``k`` results.
 
         Raises:
             WorldError: the source failed or timed out.
@@ -100,7 +101,7 @@ class OwnSource:
         except MootError:
             raise
         except TimeoutError as error:
-            text = f"{self.name} found nothing in time. Try again, or raise the setting `timeout`."
+            text = f"{self.name} did not answer in time. Try again, or raise the setting `timeout`."
             raise WorldError(text, kind="timeout", retryable=True) from error
         except (Exception, SystemExit) as error:
             text = f"{self.name} failed ({short_error(error)}). Test it on its own."
@@ -111,16 +112,17 @@ class OwnSource:
         raise NotImplementedError
 
 
-class LangChainRetriever(OwnSource):
-    """A LangChain retriever or vector store as a source; searches that block run in threads, as LangChain sees to.
+class LangChainRetriever(UserSource):
+    """A LangChain retriever or vector store as a source. LangChain runs blocking searches in threads.
 
-    Scores are the vector store's own.
+    Scores are those of the vector store; a retriever gives none.
     """
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
         return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
 
     async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
+        """The documents that the user's object finds, with their scores."""
         if isinstance(self._tool, imported("langchain_core.retrievers").BaseRetriever):
             return [(document, None) for document in await self._tool.ainvoke(query)]
         for search in SEARCHES:

@@ -1,4 +1,4 @@
-"""Corpora without vectors, which BM25 searches: passages in an SQLite file, with neither Chroma nor an encoder."""
+"""Corpora without vectors, for BM25 only: passages in an SQLite file, without Chroma and without an encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from moot.retrievers._encoders import Vector
 
 NO_ENCODER = "none"
-"""In place of an encoder's name: the corpus has no vectors."""
+"""The encoder's name of a corpus without vectors."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     id TEXT PRIMARY KEY, text TEXT NOT NULL, source TEXT NOT NULL, metadata TEXT NOT NULL
@@ -25,7 +25,7 @@ UPSERT = (
 
 
 class NoEncoder:
-    """An encoder whose vectors are empty, for corpora without them."""
+    """An encoder for corpora without vectors: it returns empty ones."""
 
     name = NO_ENCODER
 
@@ -38,10 +38,12 @@ class NoEncoder:
 
 
 class LexicalCollection:
-    """Those methods of a Chroma collection that need no vectors. They block; each opens the file anew.
+    """A collection in an SQLite file, with the methods of a Chroma collection that need no vectors.
+
+    Each method opens the file, and blocks.
 
     Args:
-        path: the file; made with its folder if it is not there.
+        path: the file; it is created with its folder if it is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,7 +72,7 @@ class LexicalCollection:
         limit: int = -1,
         offset: int = 0,
     ) -> dict[str, list[Any]]:
-        """Passages in the order in which they came: those with one of the ids or of one source, or all."""
+        """Passages in the order in which they were stored: those with the given ids, those of one source, or all."""
         query, values = "SELECT id, text, metadata FROM passages", list[Any]()
         if ids is not None:
             query += " WHERE id IN (SELECT value FROM json_each(?))"
@@ -89,7 +91,7 @@ class LexicalCollection:
     def upsert(
         self, *, ids: list[str], documents: list[str], metadatas: list[dict[str, str]], embeddings: list[Vector]
     ) -> None:
-        """Stores passages; those with known ids take the place of the old ones."""
+        """Stores passages; passages with known ids replace the old ones."""
         rows = zip(ids, documents, (m["source"] for m in metadatas), map(json.dumps, metadatas), strict=True)
         with self._transaction() as connection:
             connection.executemany(UPSERT, rows)

@@ -1,6 +1,6 @@
-"""The models of its own machine and the code that a server opens for its callers: only listed ones.
+"""Allow lists of a server: the local models and the LangChain sources that its callers may name.
 
-A name that a caller chooses could otherwise make the server read a folder, download a model, or import code.
+Without them, a name that a caller chooses could make the server read a folder, download a model, or import code.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SOURCES = "MOOT_LANGCHAIN_SOURCES"
 SHIPPED = ("all-MiniLM-L6-v2", "cross-encoder/stsb-roberta-base")
 """Models that settings name by default; every server opens them."""
 ENDPOINTS = ("openai:", "ollama:", "vllm:")
-"""Prefixes of models at an address from the environment; callers choose among them as for debaters."""
+"""Prefixes of models at endpoints from the environment; callers may name any of these, as they may for debaters."""
 
 
 def is_server() -> bool:
-    """Whether this process is a LangGraph server, which has callers."""
+    """Whether this process is a LangGraph server, whose callers are not its operator."""
     return "langgraph_api" in sys.modules
 
 
@@ -30,16 +30,16 @@ def names_in_variable(variable: str) -> Collection[str]:
 
 
 def may_load(name: str) -> bool:
-    """Whether a caller may use a model of this machine: an encoder, a cross-encoder, a summariser."""
+    """Whether a caller may use a local model: an encoder, a cross-encoder or a summariser."""
     return not is_server() or name in SHIPPED or name in names_in_variable(MODELS)
 
 
 def check_model(name: str, setting: str) -> None:
-    """Raises an error for a model of this machine that the server does not list.
+    """Raises an error for a local model that the server does not list.
 
     Args:
         name: the model, or its folder.
-        setting: the setting that names the model, or the settings that may name it.
+        setting: the setting that names the model, for the error.
 
     Raises:
         UserError: it is not listed.
@@ -62,6 +62,6 @@ def check_source(given: str) -> None:
     """
     if is_server() and given not in names_in_variable(SOURCES):
         raise UserError(
-            f"The retriever {f'langchain:{given}'!r} is not listed by this server. List it in the server's {SOURCES}.",
+            f"The retriever {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {SOURCES}.",
             kind="unknown_retriever",
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
+from moot.core.endpoint import DEFAULT_LIMITS, Limits, create_once, create_once_in_thread, once_per_loop
 from moot.core.errors import UserError, copy_error
 from moot.core.lazy import imported
 from moot.retrievers._corpus import (
@@ -20,7 +20,7 @@ from moot.retrievers._corpus import (
     recent_state,
 )
 from moot.retrievers._cross_encoders import CrossScorer, open_cross_encoder
-from moot.retrievers._encoders import Encoder, Vector, open_encoder, units
+from moot.retrievers._encoders import Encoder, Vector, open_encoder, unit_vectors
 from moot.retrievers._evidence import Evidence, clean, encoded_text, make_evidence
 from moot.retrievers._filling import chroma_errors, damaged
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
 """A stored passage: id, title, text, source, url, published, page, heading, fetched, sha256.
 
-A plain tuple of texts, because the garbage collector does not track it: it would take long for 100,000 passages.
+It is a plain tuple of texts, because the garbage collector does not track these: 100,000 passages would slow it down.
 """
 
 Found = list[tuple[str, dict[str, str], float]]
@@ -39,15 +39,15 @@ DENSE_WEIGHT = 0.65
 K1, B = 1.2, 0.75
 """BM25's parameters in hybrid search."""
 CANDIDATES = 100
-"""Passages from each of the two searches that are fused."""
+"""Passages that are fused from each of the two searches."""
 RERANKED = 30
 """Fused passages that a cross-encoder reranks."""
-TOGETHER = 64
-"""Queries in one request to Chroma: a single query takes about ten times as long as one of many."""
+QUERIES_AT_ONCE = 64
+"""Most queries in one request to Chroma: a single query takes about ten times as long as one of many together."""
 PATIENCE = 1.0
-"""Seconds after which the next batch no longer waits for a slow one."""
+"""Seconds after which the next batch of queries starts, even if the last one is not answered."""
 SMALL = 5000
-"""Most passages for a lexical search without a thread, which would cost more than the search."""
+"""Most passages that are searched without a separate thread: starting one would take longer than the search."""
 STORED = ["documents", "metadatas", "embeddings"]
 """The fields of a passage in a collection: its text, its metadata, and its vector."""
 
@@ -73,7 +73,7 @@ async def open_chroma(
 
     state = await state_of(corpus, recent=recent)
     key = ("chroma", corpus, encoder, limits)
-    return await open_or_last(key, made_once((*key, state), make))
+    return await open_or_last(key, create_once((*key, state), make))
 
 
 async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
@@ -84,7 +84,7 @@ async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
         rows = await open_rows(corpus, state)
         return await asyncio.to_thread(Bm25Retriever, corpus, rows)
 
-    return await open_or_last(("bm25", corpus), made_once(("bm25", corpus, state), make))
+    return await open_or_last(("bm25", corpus), create_once(("bm25", corpus, state), make))
 
 
 async def open_rows(corpus: str, state: str) -> list[Row]:
@@ -96,7 +96,7 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
             for p in all_passages(corpus)
         ]
 
-    return await made_in_thread(("rows", corpus, state), read)
+    return await create_once_in_thread(("rows", corpus, state), read)
 
 
 async def open_hybrid(
@@ -117,19 +117,19 @@ async def open_hybrid(
             texts = [f"{title}. {title}. {text}" if title else text for _, title, text, *_ in rows]
             return LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
 
-        lexical = await made_in_thread(("stems", corpus, state), index)
+        lexical = await create_once_in_thread(("stems", corpus, state), index)
         scorer = await open_cross_encoder(reranker) if reranker else None
         return HybridRetriever(dense, rows, lexical, scorer)
 
     state = await state_of(corpus, recent=recent)
     key = ("hybrid", corpus, encoder, limits, reranker)
-    return await open_or_last(key, made_once((*key, state), make))
+    return await open_or_last(key, create_once((*key, state), make))
 
 
 async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
-    """Opens a value; while its corpus is being indexed, returns the value that this event loop opened last.
+    """The result of ``opening``, or the last result for the key in this event loop while the corpus is being indexed.
 
-    A debate continues with the state of the corpus with which it began.
+    So a debate continues with the state of the corpus with which it began.
     """
     opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
     try:
@@ -144,8 +144,16 @@ async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
 # --- dense ------------------------------------------------------------------------------------------------------------
 
 
+class WaitingQuery(NamedTuple):
+    """A query that waits for Chroma: its vector, the number of results, and the future for them."""
+
+    vector: Vector
+    k: int
+    result: asyncio.Future[Found]
+
+
 class ChromaRetriever:
-    """Dense search in a corpus. Scores are cosines; its encoder caches the vectors of the results."""
+    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the results."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"
@@ -154,7 +162,7 @@ class ChromaRetriever:
         self.passages = corpus.manifest.passages
         self._corpus = corpus
         self._encoder = encoder
-        self._asked: list[tuple[Vector, int, asyncio.Future[Found]]] = []
+        self._queue: list[WaitingQuery] = []
         self._answering: asyncio.Task[None] | None = None
 
     async def search(self, query: str, k: int) -> list[Evidence]:
@@ -171,38 +179,41 @@ class ChromaRetriever:
         return [self._piece(query, text, about, distance) for text, about, distance in found]
 
     async def _nearest(self, vector: Vector, k: int) -> Found:
-        """Searches in batches: queries that arrive in one moment, or while others wait, go to Chroma together."""
-        made: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self._asked.append((vector, k, made))
+        """Searches in batches: queries that arrive at the same moment, or while others wait, are sent together."""
+        future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._queue.append(WaitingQuery(vector, k, future))
         if self._answering is None or self._answering.done():
-            self._answering = asyncio.create_task(self._answer())
-        return await made
+            self._answering = asyncio.create_task(self._answer_queue())
+        return await future
 
-    async def _answer(self) -> None:
-        while self._asked:
-            k = self._asked[0][1]
-            alike = [one for one in self._asked if one[1] == k]
-            self._asked = alike[TOGETHER:] + [one for one in self._asked if one[1] != k]
-            batch = asyncio.create_task(self._answer_all([one for one in alike[:TOGETHER] if not one[2].done()]))
-            await asyncio.wait([batch], timeout=PATIENCE)
+    async def _answer_queue(self) -> None:
+        """Sends the waiting queries in batches; the queries of a batch have the same ``k``."""
+        while self._queue:
+            k = self._queue[0].k
+            same_k = [query for query in self._queue if query.k == k]
+            self._queue = same_k[QUERIES_AT_ONCE:] + [query for query in self._queue if query.k != k]
+            batch = [query for query in same_k[:QUERIES_AT_ONCE] if not query.result.done()]
+            await asyncio.wait([asyncio.create_task(self._answer_batch(batch))], timeout=PATIENCE)
 
-    async def _answer_all(self, asked: Sequence[tuple[Vector, int, asyncio.Future[Found]]]) -> None:
-        if not asked:
+    async def _answer_batch(self, batch: Sequence[WaitingQuery]) -> None:
+        """Searches for a batch of queries, and sets their results or errors."""
+        if not batch:
             return
-        vectors = [vector for vector, _, _ in asked]
+        vectors = [query.vector for query in batch]
         answers: list[Any]
         try:
-            answers = await asyncio.to_thread(self._found, vectors, asked[0][1])
+            answers = await asyncio.to_thread(self._query_batch, vectors, batch[0].k)
             if len(answers) < len(vectors):
                 raise damaged(self._corpus.manifest.name, "some queries have no answer")
         except Exception as error:  # noqa: BLE001 - raised for every caller of the batch
-            answers = [copy_error(error) for _ in asked]
-        for (_, _, made), answer in zip(asked, answers, strict=True):
-            if not made.done():
-                made.set_exception(answer) if isinstance(answer, Exception) else made.set_result(answer)
+            answers = [copy_error(error) for _ in batch]
+        for query, answer in zip(batch, answers, strict=True):
+            if not query.result.done():
+                set_answer = query.result.set_exception if isinstance(answer, Exception) else query.result.set_result
+                set_answer(answer)
 
     async def embed(self, query: str) -> Vector:
-        """The query's vector, checked to fit the corpus."""
+        """The query's vector. Raises an error if its length is not the corpus's."""
         vector = (await self._encoder.embed([query]))[0]
         check_dimension(self._corpus.manifest, len(vector))
         return vector
@@ -218,17 +229,17 @@ class ChromaRetriever:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
         if len(rows["ids"]) < len(missing):
-            raise damaged(self._corpus.manifest.name, "passages are missing that it held when it was opened")
+            raise damaged(self._corpus.manifest.name, "passages that it had when it was opened are missing")
         cosines = np.asarray(rows["embeddings"]) @ np.asarray(vector)
         return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 
-    def recall(self, ids: Sequence[str]) -> None:
+    def cache_vectors(self, ids: Sequence[str]) -> None:
         """Makes the encoder cache the vectors of these passages. Blocking."""
         with chroma_errors(self._corpus.manifest.name, "it cannot be read"):
             rows = self._corpus.collection.get(ids=list(ids), include=STORED)
         self._remember(*(rows[column] for column in STORED))
 
-    def _found(self, vectors: Sequence[Vector], k: int) -> list[Found]:
+    def _query_batch(self, vectors: Sequence[Vector], k: int) -> list[Found]:
         found = self._query(vectors, k, STORED)
         for columns in zip(*(found[column] for column in STORED), strict=True):
             self._remember(*columns)
@@ -236,9 +247,9 @@ class ChromaRetriever:
         return [[*zip(*rows, strict=True)] for rows in zip(*shown, strict=True)]
 
     def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
-        # By the text stored with the vector, because the passage may have changed since the corpus was opened.
+        # The text comes from the collection, like the vector: the passage may have changed since the corpus was opened.
         encoded = [encoded_text(some.get("title", ""), text) for text, some in zip(texts, about, strict=True)]
-        self._encoder.remember(encoded, units(vectors))
+        self._encoder.remember(encoded, unit_vectors(vectors))
 
     def _query(self, vectors: Sequence[Vector], k: int, include: list[str]) -> Any:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
@@ -272,7 +283,7 @@ class LexicalIndex:
     Args:
         corpus: the corpus's name, for errors.
         texts: one text per passage.
-        k1: how fast further occurrences of a word stop to count.
+        k1: how fast further occurrences of a word stop counting.
         b: how strongly long texts are penalised, from 0 to 1.
         stem: whether words are compared by their stems (Porter's second algorithm).
     """
@@ -361,10 +372,10 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float
         lexical: BM25 weights.
         weight: the share w of the dense scores, from 0 to 1.
     """
-    near, alike = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)
+    most_dense, most_lexical = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)
     fused = {
-        i: weight * (cosine / near if near > 0 else 0.0)
-        + (1 - weight) * (lexical.get(i, 0.0) / alike if alike > 0 else 0.0)
+        i: weight * (cosine / most_dense if most_dense > 0 else 0.0)
+        + (1 - weight) * (lexical.get(i, 0.0) / most_lexical if most_lexical > 0 else 0.0)
         for i, cosine in dense.items()
     }
     return dict(sorted(fused.items(), key=lambda item: -item[1]))
@@ -381,7 +392,7 @@ class HybridRetriever:
         self.passages = dense.passages
         self._dense = dense
         self._stored = rows
-        self._rows = {row[0]: place for place, row in enumerate(rows)}
+        self._rows = {row[0]: index for index, row in enumerate(rows)}
         self._lexical = lexical
         self._scorer = scorer
 
@@ -390,7 +401,7 @@ class HybridRetriever:
 
         Raises:
             UserError: as `ChromaRetriever.search`.
-            WorldError: the encoder's endpoint failed, or the cross-encoder did.
+            WorldError: the encoder's endpoint or the cross-encoder failed.
         """
         query = clean(query)
         if not query:
@@ -398,21 +409,22 @@ class HybridRetriever:
         vector = await self._dense.embed(query)
         fused = await asyncio.to_thread(self._fused, query, vector, max(CANDIDATES, k))
         if self._scorer:
-            fused = await self._ranked_anew(query, list(fused)[: max(RERANKED, k)], self._scorer)
+            fused = await self._rerank(query, list(fused)[: max(RERANKED, k)], self._scorer)
         best = list(fused.items())[:k]
         if best:
-            await asyncio.to_thread(self._dense.recall, [i for i, _ in best])
+            await asyncio.to_thread(self._dense.cache_vectors, [i for i, _ in best])
         return [as_evidence(self._stored[self._rows[i]], query, score, self.name) for i, score in best]
 
     def _fused(self, query: str, vector: Vector, count: int) -> dict[str, float]:
+        """The fused scores of the best passages of both searches, by id."""
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        known = {i: self._rows[i] for i in dense if i in self._rows}  # a passage that was stored later is not known yet
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # leaves out passages that were stored later
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 
-    async def _ranked_anew(self, query: str, ids: list[str], scorer: CrossScorer) -> dict[str, float]:
+    async def _rerank(self, query: str, ids: list[str], scorer: CrossScorer) -> dict[str, float]:
         rows = [self._stored[self._rows[i]] for i in ids]
         rated = await scorer.compare(query, [encoded_text(title, text) for _, title, text, *_ in rows])
         return dict(sorted(zip(ids, rated, strict=True), key=lambda item: -item[1]))

@@ -1,4 +1,4 @@
-"""Models that run in this process, beside the text encoders: cross-encoders and summarisers."""
+"""Models that run in this process: cross-encoders and summarisers. Text encoders are in another module."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 loading = threading.Lock()
-"""Held while a model is loaded."""
+"""A lock: only one model is loaded at a time."""
 
 
 class LocalModel:
-    """A model in this process, which one thread runs. ``kind`` is what errors call it."""
+    """A model in this process, run by one thread. ``kind`` is the kind of model, as errors name it."""
 
     kind: ClassVar[str]
 
@@ -42,7 +42,7 @@ class LocalModel:
 
 
 async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T:
-    """A model by its name (or its folder). ``setting`` names it in errors.
+    """Loads a model in a thread, by its name or its folder. ``setting`` is the setting that names it, for errors.
 
     Raises:
         UserError: it cannot be loaded, or a server does not list it.
@@ -57,7 +57,10 @@ async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T
 
 
 def check_hub(name: str) -> None:
-    """Asks once for a model that is not on this machine; to load it at once would try for minutes without a network."""
+    """If a model is not on this machine, asks the Hugging Face hub once whether it exists, and raises the hub's error.
+
+    Without this check, loading the model would retry for minutes if there is no network.
+    """
     hub = imported("huggingface_hub")
     if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         hub.HfApi().model_info(name, timeout=30)

@@ -1,6 +1,6 @@
-"""Merges the results of sources into one list: dated, filtered, each text once, long texts shortened.
+"""Merges the results of sources into one list. It parses dates, filters, removes duplicates, and shortens long texts.
 
-Sources return their results unprocessed; everything that enters a debate has passed `normalise`.
+Sources return their results unprocessed; all results that enter a debate have passed `normalise`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from itertools import chain, zip_longest
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
-from moot.core.redaction import held_keys, without_keys
+from moot.core.redaction import environment_keys, without_keys
 from moot.retrievers._evidence import Evidence, Origin
 from moot.retrievers._excerpts import beginning, is_short
 
 PLAIN = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
-"""Punctuation that is ignored when texts are compared; any other symbol may reverse the meaning of evidence."""
+"""Punctuation that is ignored when texts are compared. Other symbols are not: they may reverse the meaning of a text.
+"""
 DASHES = "‐‑‒–—―−"
 MOST_TOKENS = 1536
-"""Tokens of a text that are shown by default: 99 of 100 abstracts fit."""
+"""Most tokens of a text that are shown by default: 99 of 100 abstracts fit."""
 WEB_SEARCHES = ("tavily", "serper")
 """Sources whose pieces come from many websites."""
 SAME = 0.9
@@ -38,7 +39,8 @@ class Rules:
     Args:
         k: most pieces from each source.
         max_per_host: most pieces from one website, for sources that search the web; None for any number.
-        published_before: pieces known to be published on this day or later are left out; None keeps all.
+        published_before: pieces that were published on this day or later are left out, if their date is known; None for
+            no filter.
         max_tokens: most shown tokens of a text, as `count_tokens` counts them.
     """
 
@@ -53,8 +55,8 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
 
     Sources alternate: the first result of each, the second of each, and so on. Two pieces with the same text become one
     piece with two origins, at the position of the first. Only differences in white space, quotation marks, sentence
-    punctuation and case are ignored, because one changed word can reverse the meaning. If one text has a little more at
-    its beginning or end, the longer one is kept. Keys of the environment are hidden.
+    punctuation and case are ignored, because one changed word can reverse the meaning. If one text has a few more words
+    at its beginning or end, the longer text is used. The environment's keys are hidden.
 
     Args:
         found: the results of each source, best first.
@@ -62,36 +64,37 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
         retrieved: the time of the search.
     """
     stamp = retrieved.isoformat(timespec="seconds")
-    keys = held_keys()
+    keys = environment_keys()
     ranked = [
-        [_stamped(without_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found
+        [_with_rank(without_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found
     ]
-    kept: list[Evidence] = []
+    merged: list[Evidence] = []
     words: list[list[str]] = []
-    hosts: Counter[str] = Counter()
-    taken: Counter[int] = Counter()
-    for source, piece in in_turns(ranked):
+    by_host: Counter[str] = Counter()
+    by_source: Counter[int] = Counter()
+    for source, piece in alternate(ranked):
         if is_late(piece.get("published"), rules.published_before):
             continue
         piece = shortened(piece, rules.max_tokens)
-        said = words_of(piece["text"])
-        same = next((i for i, others in enumerate(words) if same_text(said, others)), None)
+        own = words_of(piece["text"])
+        same = next((i for i, others in enumerate(words) if same_text(own, others)), None)
         if same is not None:
-            longer = len(said) > len(words[same])
-            kept[same] = with_origin(piece, kept[same]) if longer else with_origin(kept[same], piece)
-            words[same] = max(said, words[same], key=len)
+            longer = len(own) > len(words[same])
+            merged[same] = with_origin(piece, merged[same]) if longer else with_origin(merged[same], piece)
+            words[same] = max(own, words[same], key=len)
             continue
         host = website(piece)
-        if taken[source] == rules.k or (host and hosts[host] == rules.max_per_host):
+        if by_source[source] == rules.k or (host and by_host[host] == rules.max_per_host):
             continue
-        taken[source] += 1
-        hosts[host] += 1
-        kept.append(piece)
-        words.append(said)
-    return kept
+        by_source[source] += 1
+        by_host[host] += 1
+        merged.append(piece)
+        words.append(own)
+    return merged
 
 
-def _stamped(piece: Evidence, rank: int, retrieved: str) -> Evidence:
+def _with_rank(piece: Evidence, rank: int, retrieved: str) -> Evidence:
+    """The piece with its rank, the time of the search, and its date in ISO form."""
     stamped: Evidence = {
         **piece,
         "retrievals": [{**r, "rank": rank, "retrieved": retrieved} for r in piece["retrievals"]],
@@ -101,14 +104,14 @@ def _stamped(piece: Evidence, rank: int, retrieved: str) -> Evidence:
     return stamped
 
 
-def in_turns(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Evidence]]:
-    """The first of each list, then the second of each, with the list's number."""
+def alternate(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Evidence]]:
+    """The first piece of each list, then the second of each, and so on, each with the list's number."""
     numbered = [[(source, piece) for piece in pieces] for source, pieces in enumerate(found)]
     return (pair for pair in chain.from_iterable(zip_longest(*numbered)) if pair is not None)
 
 
 def iso_date(text: str) -> str | None:
-    """A date in ISO form, as precise as possible: year, month, day; None if not even a year can be parsed.
+    """A date in ISO form: a year, a month or a day, as precise as the text; None if not even a year can be parsed.
 
     Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order.
     """
@@ -140,7 +143,9 @@ def is_late(published: str | None, before: date | None) -> bool:
 
 
 def last_day(published: str) -> date | None:
-    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31), of the year if the day is invalid; else None."""
+    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); the last day of the year if the day or the month
+    is invalid; None for other texts.
+    """
     parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
     if not parts or parts[1] == "0000":
         return None
@@ -152,7 +157,7 @@ def last_day(published: str) -> date | None:
 
 
 def shortened(piece: Evidence, most: int) -> Evidence:
-    """The piece, with only its beginning shown if its text has more than ``most`` tokens."""
+    """The piece; if its text has more than ``most`` tokens, only the beginning is marked as shown."""
     if is_short(piece["text"], most):
         return piece
     return {**piece, "shown": [[0, len(beginning(piece["text"], most))]]}
@@ -167,7 +172,7 @@ def words_of(text: str) -> list[str]:
 
 
 def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether the shorter of two texts, given as words, is part of the longer one and almost all of it."""
+    """Whether the shorter of two texts, given as words, is in the longer one and makes up almost all of it."""
     short, long = sorted((one, other), key=len)
     if len(short) < SAME * len(long):
         return False
@@ -185,7 +190,7 @@ def website(piece: Evidence) -> str:
 
 
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:
-    """The piece, with another origin of the same text and its retrieval."""
+    """The piece, with the origins and the retrievals of another piece with the same text added."""
     origins = {o["source"]: o for o in reversed([*origins_of(piece), *origins_of(other)])}
     joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}
     del origins[piece["source"]]

@@ -31,7 +31,7 @@ class Works(BaseModel):
 
 
 def abstract_of(index: dict[str, list[int]]) -> str:
-    """The text in which the words have these positions."""
+    """The abstract from its index, which has the positions of each word."""
     placed = sorted((place, word) for word, places in index.items() for place in places)
     return " ".join(word for _, word in placed)
 

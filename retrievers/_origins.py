@@ -1,4 +1,4 @@
-"""The origins of evidence: one origin may be behind several pieces."""
+"""The origins of evidence. Several pieces may have the same origin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
 from moot.retrievers._evidence import UNTITLED, Evidence, Origin
-from moot.retrievers._files import NAMES
+from moot.retrievers._files import FILE_SUFFIXES
 from moot.retrievers._normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
@@ -33,17 +33,17 @@ FEWEST = 30
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
 """Websites with documents of many authors: each document is a separate origin."""
-DOCUMENTS = {*NAMES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
-"""Endings of sources that are a document's file; lines of JSON Lines name their source themselves."""
+DOCUMENTS = {*FILE_SUFFIXES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
+"""Suffixes of sources that are files of documents. JSON Lines are left out: each line names its own source."""
 
 
 def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool = False) -> dict[str, str]:
     """The origin of each piece, by its id.
 
     An origin is a registered domain (by the public suffix list: ``news.bbc.co.uk`` belongs to ``bbc.co.uk``). In
-    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; a file is one, with all its pages
-    and headings. Near-duplicates from different origins share one origin. If a piece was found at several places,
-    these share one origin, too.
+    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; all pages and headings of a file
+    belong to one document. Near-duplicates from different origins share one origin. If a piece was found at several
+    places, these share one origin, too.
 
     Args:
         pieces: the evidence.
@@ -51,34 +51,35 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
         in_parts: whether each heading of a file is a separate origin.
 
     Returns:
-        A readable name for each id. Origins that share one have the name of the first piece.
+        A readable name of the origin for each id. If several origins are joined, the name of the first one.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
-    names = [places(piece, in_parts=in_parts) for piece in known]
+    names = [origin_names(piece, in_parts=in_parts) for piece in known]
     joined: dict[str, str] = {}
 
-    def first(name: str) -> str:
+    def root(name: str) -> str:
         while joined.get(name, name) != name:
             name = joined[name]
         return name
 
     def join(one: str, other: str) -> None:
-        joined[first(other)] = first(one)
+        joined[root(other)] = root(one)
 
     for name, *others in names:
         for other in others:
             join(name, other)
     for i, j in near_duplicates([piece["text"] for piece in known], alike):
         join(names[i][0], names[j][0])
-    return {piece["id"]: first(name) for piece, (name, *_) in zip(known, names, strict=True)}
+    return {piece["id"]: root(name) for piece, (name, *_) in zip(known, names, strict=True)}
 
 
-def places(piece: Evidence, *, in_parts: bool = False) -> list[str]:
-    """The origins of each place at which a piece was found, in order; see `origins`."""
-    return list(dict.fromkeys(_place(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
+def origin_names(piece: Evidence, *, in_parts: bool = False) -> list[str]:
+    """The names of a piece's origins, in the order in which it was found there; see `origins`."""
+    return list(dict.fromkeys(_origin_name(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
 
 
-def _place(origin: Origin, id: str, *, in_parts: bool) -> str:
+def _origin_name(origin: Origin, id: str, *, in_parts: bool) -> str:
+    """The name of the origin of a piece found at one place; see `origins`."""
     url = origin.get("url", "")
     domain = registered_domain(url)
     if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:
@@ -95,15 +96,16 @@ def pool_results(
     share: float,
     pool: Sequence[Evidence] = (),
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """The results of sources as one list (`normalise`), in which no origin has more than its share. Blocking.
+    """Merges the results of sources with `normalise`, and leaves out pieces so that no origin exceeds its share.
+    Blocking.
 
-    The next results of the same source replace the pieces that are left out.
+    Each piece that is left out is replaced by the next result of the same source.
 
     Args:
         found: the results of each source, best first.
         rules: filters and limits.
         retrieved: the time of the search.
-        share: largest share of one origin, in the list and in the list with the pool, above 0 to 1; see `within_share`.
+        share: largest share of one origin, above 0 to 1, in the list and in the list with the pool; see `within_share`.
         pool: the earlier pieces.
 
     Returns:
@@ -112,10 +114,10 @@ def pool_results(
     if share >= 1:
         return normalise(found, rules, retrieved), []
     ranked = normalise(found, replace(rules, k=max(map(len, found), default=0)), retrieved)
-    wanted = _first(ranked, rules.k)
-    kept = within_share(ranked, share, pool, rules.k)
-    ids = {piece["id"] for piece in kept}
-    return kept, [piece for piece in wanted if piece["id"] not in ids]
+    without_share = _first_per_source(ranked, rules.k)
+    pieces = within_share(ranked, share, pool, rules.k)
+    ids = {piece["id"] for piece in pieces}
+    return pieces, [piece for piece in without_share if piece["id"] not in ids]
 
 
 def within_share(
@@ -123,9 +125,10 @@ def within_share(
 ) -> list[Evidence]:
     """The pieces that may join a pool so that no origin exceeds its share; at least one piece, if there is any.
 
-    The share is applied to the new pieces, and to these with the pool. Documents of a corpus without an address come
-    after the pieces within the share but may fill the remaining places, because the user chose them for the index. Each
-    heading of a file counts separately here, because one report may hold most of the evidence. Pieces in the pool stay.
+    The share applies to the new pieces alone, and to the new pieces together with the pool. Documents of a corpus that
+    have no address may fill the remaining places beyond their share, because the user chose them for the index. Each
+    heading of a file counts as a separate origin here, because one report may have most of the evidence. Pieces in the
+    pool stay.
 
     Args:
         pieces: the candidates, best first.
@@ -140,21 +143,22 @@ def within_share(
     known = {piece["id"] for piece in pool}
     before = Counter(names[id] for id in known)
     bound = {names[piece["id"]] for piece in (*pool, *pieces) if _is_bound(piece, names[piece["id"]])}
-    most = len(pieces if k is None else _first(pieces, k))
+    most = len(pieces if k is None else _first_per_source(pieces, k))
     joining: dict[str, Evidence] = {}
     taken: Counter[str] = Counter()
 
-    def cap(total: int) -> int:
+    def largest(total: int) -> int:
+        """The most pieces of one origin among ``total`` pieces."""
         return max(1, floor(share * total + 1e-9))
 
-    def over(name: str, of: Sequence[str], size: int) -> bool:
-        """Whether an origin exceeds its share if ``size`` pieces join, these among them."""
-        new = sum(id not in known for id in of)
-        again = sum(id in known for id in joining)
-        beyond = new > 0 and before[name] + new > cap(len(known) + size - again)
-        return len(of) > cap(size) or beyond
+    def exceeds(name: str, ids: Sequence[str], size: int) -> bool:
+        """Whether an origin exceeds its share if ``size`` pieces join and these ids are the origin's."""
+        new = sum(id not in known for id in ids)
+        in_both = sum(id in known for id in joining)
+        exceeds_in_pool = new > 0 and before[name] + new > largest(len(known) + size - in_both)
+        return len(ids) > largest(size) or exceeds_in_pool
 
-    def of(name: str) -> list[str]:
+    def joining_from(name: str) -> list[str]:
         return [id for id in joining if names[id] == name]
 
     def join(piece: Evidence) -> None:
@@ -163,20 +167,20 @@ def within_share(
 
     for piece in pieces:
         name = names[piece["id"]]
-        if (k is None or taken[_source(piece)] < k) and not over(name, [*of(name), piece["id"]], most):
+        if (k is None or taken[_source(piece)] < k) and not exceeds(name, [*joining_from(name), piece["id"]], most):
             join(piece)
     for piece in pieces:
         free = piece["id"] not in joining and names[piece["id"]] not in bound
         if free and (k is None or taken[_source(piece)] < k):
             join(piece)
-    while excess := [name for name in sorted(bound) if over(name, of(name), len(joining))]:
-        worst = max(excess, key=lambda name: len(of(name)))
-        new = [id for id in of(worst) if id not in known]
-        del joining[new[-1] if new else of(worst)[-1]]
+    while excess := [name for name in sorted(bound) if exceeds(name, joining_from(name), len(joining))]:
+        worst = max(excess, key=lambda name: len(joining_from(name)))
+        new = [id for id in joining_from(worst) if id not in known]
+        del joining[new[-1] if new else joining_from(worst)[-1]]
     return [piece for piece in pieces if piece["id"] in joining]
 
 
-def _first(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
+def _first_per_source(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
     """The first ``k`` pieces of each source."""
     taken: Counter[str] = Counter()
     first = []
@@ -191,8 +195,11 @@ def _source(piece: Evidence) -> str:
 
 
 def _is_bound(piece: Evidence, name: str) -> bool:
-    """Whether a piece's origin is more than a corpus document: it has an address, or was found at several places."""
-    return places(piece, in_parts=True) != [name] or any(
+    """Whether a piece must never exceed the share of its origin.
+
+    It may if its only origin is a document of a corpus without an address.
+    """
+    return origin_names(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)
     )
 
@@ -216,7 +223,7 @@ def _suffixes() -> Any:
 
 
 def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
-    """The pairs of texts, by index, with at least this share of common word pairs. Blocking.
+    """The pairs of texts, by index, whose share of common word pairs is at least ``alike``. Blocking.
 
     Texts with fewer than `FEWEST` word pairs are never duplicates.
 
@@ -224,12 +231,12 @@ def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[in
         texts: the texts to compare.
         alike: the share (Jaccard index), from 0 to 1.
     """
-    marked = [(place, mark) for place, text in enumerate(texts) if (mark := _mark(text)) is not None]
+    marked = [(index, mark) for index, text in enumerate(texts) if (mark := _minhash(text)) is not None]
     return [(i, j) for (i, one), (j, other) in combinations(marked, 2) if one.jaccard(other) >= alike]
 
 
 @lru_cache(2048)
-def _mark(text: str) -> Any:
+def _minhash(text: str) -> Any:
     """The MinHash of a text's word pairs; None if it has too few of them."""
     pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
     if len(pairs) < FEWEST:

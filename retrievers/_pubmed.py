@@ -25,7 +25,7 @@ class SearchResult(BaseModel):
 
 
 class SearchReply(BaseModel):
-    """An answer of ESearch; its errors have status 200."""
+    """An answer of ESearch. Errors have HTTP status 200, too."""
 
     error: str | None = None
     esearchresult: SearchResult | None = None
@@ -41,7 +41,7 @@ class Paper(BaseModel):
 
 
 def paper_of(record: Element) -> Paper:
-    """Parses a paper of the set (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
+    """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
     sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
     return Paper(
         pmid=text_within(record.find(".//PMID")),
@@ -52,13 +52,13 @@ def paper_of(record: Element) -> Paper:
 
 
 def day_of(element: Element | None) -> str | None:
-    """A PubDate in ISO form, as precise as possible: year, month, day; None if there is no year."""
+    """A PubDate in ISO form: a year, a month or a day, as precise as it is; None if there is no year."""
     if element is None:
         return None
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives the end, when all of it was published
+        return years[-1] if years else None  # the later year of "1998 Dec-1999 Jan": then all of it was published
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year
@@ -100,6 +100,7 @@ class PubMedRetriever(WebRetriever):
         ]
 
     async def _numbers(self, query: str, k: int) -> list[str]:
+        """The ids of the best matches."""
         params = {"term": query, "retmax": str(k), "retmode": "json", "sort": "relevance"}
         if self.last_day:
             params |= {"datetype": "pdat", "mindate": "1000/01/01", "maxdate": f"{self.last_day:%Y/%m/%d}"}
@@ -113,15 +114,15 @@ class PubMedRetriever(WebRetriever):
                 raise ValueError("it has neither results nor an error")
             return found.idlist
 
-        return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common() | params)
+        return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common_parameters() | params)
 
     async def _papers(self, numbers: list[str]) -> list[Paper]:
         def read(body: bytes) -> list[Paper]:
             return [paper_of(record) for record in read_xml(body, "PubmedArticleSet")]
 
         params = {"id": ",".join(numbers), "retmode": "xml", "rettype": "abstract"}
-        return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common() | params)
+        return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common_parameters() | params)
 
-    def _common(self) -> dict[str, Any]:
+    def _common_parameters(self) -> dict[str, Any]:
         given = {"api_key": self.source.key(), "email": os.environ.get("NCBI_EMAIL", "").strip()}
         return {"db": "pubmed", "tool": "moot"} | {name: value for name, value in given.items() if value}

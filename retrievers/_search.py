@@ -5,8 +5,8 @@
     hybrid:CORPUS   both, fused
     tavily          web search (TAVILY_API_KEY)
     serper          Google's results (SERPER_API_KEY)
-    web             tavily if its key is set, else serper if its key is set, else bm25 over the corpus; or wikipedia,
-                    in a debate with a model of the user's own and no corpus
+    web             tavily if its key is set, else serper if its key is set, else bm25 over the corpus; in a debate
+                    with the user's own model and without a corpus, wikipedia in place of bm25
     wikipedia       the first sections of Wikipedia's articles
     openalex        abstracts of scholarly works
     pubmed          abstracts of biomedical papers
@@ -28,8 +28,8 @@ from inspect import getdoc, iscoroutinefunction
 from typing import Any
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
-from moot.core.errors import UserError, nearest
-from moot.core.installed import Installed
+from moot.core.errors import UserError, did_you_mean
+from moot.core.installed import Plugins
 from moot.retrievers._arxiv import ArxivRetriever
 from moot.retrievers._corpus import corpus_digest
 from moot.retrievers._encoders import DEFAULT_ENCODER
@@ -67,10 +67,10 @@ WEB: dict[str, type[WebRetriever]] = {
 }
 ONLINE = tuple(WEB)
 """Sources without a corpus."""
-INSTALLED = Installed("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
-"""Sources of installed packages; whoever runs a server has installed them, so its callers may name them."""
+INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
+"""Sources of installed packages. A server's callers may name them, because its operator has installed them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
-"""The demo corpora of names without a corpus."""
+"""The demo corpus of each kind of source, for names without a corpus."""
 SCHOLARLY = ("openalex",)
 """Sources that are searched by keywords and return abstracts."""
 
@@ -93,14 +93,14 @@ async def open_retriever(
         corpus: the corpus of names without one.
         encoder: the encoder of dense search, by name.
         limits: limits of web sources, and of encoders behind an endpoint.
-        published_before: a day in ISO form; web sources that can filter by date leave out pieces published on it or
-            later.
-        reranker: the cross-encoder that reranks the best passages of hybrid search, by name; None for none.
-        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
-        recent: whether a cached state of a corpus is accepted (`RECENT`): for callers that opened it before.
+        published_before: a day in ISO form; web sources that can filter by date leave out pieces published on this day
+            or later.
+        reranker: the name of the cross-encoder that reranks the best passages of hybrid search; None for none.
+        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
+        recent: whether a cached state of a corpus is accepted (see `RECENT`); for callers that opened it before.
 
     Raises:
-        UserError: an unknown source, a missing corpus or key.
+        UserError: the source is unknown, or its corpus or its key is missing.
     """
     kind, given = resolve(name, keyless_web)
     corpus = given or corpus or demo_corpus(kind)
@@ -118,14 +118,14 @@ async def open_retriever(
 
 
 def about_source(name: str, keyless_web: str = "bm25") -> str:
-    """What a source is, in a few words for a debater.
+    """The description of a source in a few words, for a debater.
 
     Args:
-        name: as in this module's text.
-        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+        name: a name as in this module's docstring.
+        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: an unknown source.
+        UserError: the source is unknown.
     """
     kind, _ = resolve(name, keyless_web)
     if kind in ABOUT:
@@ -134,35 +134,36 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
 
 
 def installed_source(name: str) -> Any:
-    """The object that a package declares as the source of that name. Blocking when it is first loaded.
+    """The object that a package declares as the source with this name. It is imported on first use: blocking.
 
     Raises:
         UserError: it cannot be imported, or cannot search.
     """
     found = INSTALLED.load(name)
     if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
-        raise INSTALLED.wrong(name, "that is no object with `async def search(query, k)`")
+        raise INSTALLED.error(name, "it is not an object with `async def search(query, k)`")
     return found
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus of a source's name; empty if the name or the setting ``corpus`` names another."""
+    """The demo corpus that a kind of source searches; empty if it has none, or if the setting ``corpus`` is given."""
     return "" if corpus else DEMO.get(name, "")
 
 
 def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The contents behind the names of sources. Blocking.
+    """Identifies the contents of sources. Blocking.
 
     Args:
         names: names as in this module's docstring.
         corpus: the corpus of names without one.
-        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Returns:
-        The digest of the passages by corpus, and the kind of source by name, if the name does not say it.
+        The digest of each corpus's passages, by the corpus's name; and the kind of each source, by the source's name,
+        if the name does not state the kind.
 
     Raises:
-        UserError: an unknown source, or a corpus that is missing, unfinished or damaged.
+        UserError: a source is unknown, or a corpus is missing, unfinished or damaged.
     """
     kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
     read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
@@ -177,23 +178,23 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
 
     Args:
         name: a name as in this module's docstring.
-        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+        keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: an unknown source.
+        UserError: the source is unknown.
     """
     kind, colon, given = name.partition(":")
     INSTALLED.check(kind)
     if kind == "web" and not colon:
         kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), keyless_web)
     known = [*ABOUT, *INSTALLED.names()]
-    unfit = kind not in DEMO or not given
+    is_invalid = kind not in DEMO or not given
     if kind == "langchain":
-        colon, unfit = ":", not all(given.partition(":"))
-    if kind not in known or (colon and unfit):
-        meant = "" if kind in known else nearest(kind, known)
+        colon, is_invalid = ":", not all(given.partition(":"))
+    if kind not in known or (colon and is_invalid):
+        advice = "" if kind in known else did_you_mean(kind, known)
         raise UserError(
-            f"The retriever {name!r} is unknown. {meant}Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
+            f"The retriever {name!r} is unknown. {advice}Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
             f"{', '.join([*ONLINE, 'web', *INSTALLED.names()])}, langchain:MODULE:ATTRIBUTE.",
             kind="unknown_retriever",
         )

@@ -1,7 +1,6 @@
 """Stores of corpora: folders of this machine, or a Chroma server if ``MOOT_CHROMA_URL`` is set.
 
-Both stores have the same methods. Our encoders compute the vectors, never Chroma's default, which would download a
-model.
+Both stores have the same methods. Our encoders compute all vectors: Chroma's default encoder would download a model.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from typing import Any
 
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 from moot.core.home import moot_home
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.retrievers._lexical import NO_ENCODER, LexicalCollection
 from pydantic import TypeAdapter
 
@@ -34,7 +33,7 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted.
+    """How a corpus was built. ``complete`` is false while a build is running, or after it was interrupted.
 
     ``digest`` is the digest of its passages (`moot.retrievers._corpus.digest_of`); empty if an older moot built it.
     """
@@ -66,7 +65,7 @@ def open_store() -> FolderStore | ServerStore:
         return _server(url, os.environ.get("MOOT_CHROMA_TOKEN", "").strip())
 
 
-def _parsed(name: str, content: str | bytes) -> Manifest:
+def _parse_manifest(name: str, content: str | bytes) -> Manifest:
     manifest = TypeAdapter(Manifest).validate_json(content)
     if manifest.name != name:
         raise ValueError(f"is the manifest of {manifest.name!r}")
@@ -78,7 +77,7 @@ def _parsed(name: str, content: str | bytes) -> Manifest:
 
 @dataclass(frozen=True)
 class FolderStore:
-    """Corpora in folders: each has ``chroma/`` and ``manifest.json``, which also holds the index files' checksums.
+    """Corpora in folders. Each has ``chroma/`` and ``manifest.json``, which also has the checksums of the index files.
 
     A corpus without vectors has ``passages.sqlite`` in place of ``chroma/``.
     """
@@ -92,7 +91,7 @@ class FolderStore:
     def read(self, name: str) -> Manifest | None:
         """A corpus's manifest; None if there is none."""
         try:
-            return _parsed(name, self._manifest(name).read_bytes())
+            return _parse_manifest(name, self._manifest(name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -103,7 +102,7 @@ class FolderStore:
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
-        write_whole(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
+        write_atomically(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
 
     def state(self, name: str) -> str:
         """A text that changes when the corpus is indexed again."""
@@ -131,7 +130,7 @@ class FolderStore:
                 return LexicalCollection(self.folder / name / "passages.sqlite")
             except (sqlite3.Error, OSError) as error:
                 raise self.damaged(name, f"it cannot be opened ({error})") from error
-        errors = chroma("chromadb").errors
+        errors = import_chroma("chromadb").errors
         try:
             with _opening:  # two threads cannot create Chroma clients at once
                 client = _client(self, name, self.state(name))
@@ -141,7 +140,7 @@ class FolderStore:
             raise self.damaged(name, f"it cannot be opened ({error})") from error
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus; its manifest first, because a folder without one is not a corpus."""
+        """Deletes a corpus. The manifest is deleted first, because a folder without a manifest is not a corpus."""
         _client.cache_clear()
         self._manifest(name).unlink(missing_ok=True)
         shutil.rmtree(self.folder / name, ignore_errors=False)
@@ -153,7 +152,7 @@ class FolderStore:
             changed = sorted(path for path, _ in recorded.items() ^ found.items())
             if not changed:
                 return
-            if self._recorded(name) == recorded:  # else another process has just indexed more
+            if self._recorded(name) == recorded:  # otherwise another process has just indexed more
                 raise self.damaged(name, f"{changed[0]} is missing or has changed since it was written")
 
     def damaged(self, name: str, problem: str) -> UserError:
@@ -175,13 +174,13 @@ class FolderStore:
             return None
 
 
-def chroma(name: str) -> Any:
+def import_chroma(name: str) -> Any:
     """A module of Chroma.
 
     Raises:
         UserError: it is not installed.
     """
-    return from_extra(
+    return import_extra(
         name,
         "chroma",
         "A corpus with vectors",
@@ -195,9 +194,9 @@ _opening = threading.Lock()
 
 @lru_cache(maxsize=64)
 def _client(store: FolderStore, name: str, state: str) -> Any:
-    """A client for a state of a corpus: an older client would not see later writes of another process."""
+    """A client for one state of a corpus: a client does not see later writes of another process."""
     store.check(name)
-    # Chroma returns the same database for a path; owners of an older client keep theirs.
+    # Otherwise Chroma would return its cached database for the path. Older clients still use theirs.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
@@ -206,8 +205,8 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
 def _checksums(folder: Path) -> dict[str, str]:
     """The checksums of the files of an index.
 
-    Without its list of ids (below 1,000 passages), Chroma rebuilds the index from SQLite whenever it is opened;
-    SQLite's own file changes when it is read.
+    An index without a file of its ids (below 1,000 passages) is left out, because Chroma rebuilds it from SQLite
+    whenever it is opened. SQLite's own file is left out, because it changes when it is read.
     """
     sums = {}
     for ids in folder.glob("*/index_metadata.pickle"):
@@ -221,20 +220,20 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 class ServerStore:
-    """Corpora on a Chroma server; a collection's metadata holds its manifest, so that every machine sees it."""
+    """Corpora on a Chroma server. Each manifest is in its collection's metadata, so that all machines see it."""
 
     def __init__(self, url: str, token: str) -> None:
-        self._at = Endpoint(url, token).shown
+        self._url = Endpoint(url, token).display_url
         if not (token.isascii() and token.isprintable()):
             raise UserError(
-                "MOOT_CHROMA_TOKEN holds characters that are not allowed in a token.", kind="invalid_environment"
+                "MOOT_CHROMA_TOKEN contains characters that are not allowed in a token.", kind="invalid_environment"
             )
-        if token and self._at != url:
+        if token and self._url != url:
             raise UserError(
-                "MOOT_CHROMA_URL holds a user name and MOOT_CHROMA_TOKEN is set: only one of them can be sent.",
+                "MOOT_CHROMA_URL contains a user name, and MOOT_CHROMA_TOKEN is set: only one of them can be sent.",
                 kind="invalid_environment",
             )
-        chroma("chromadb")
+        import_chroma("chromadb")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._api = server_api(url, headers, self._check_status)
 
@@ -250,10 +249,11 @@ class ServerStore:
             return None
         if "moot" not in (model.metadata or {}):
             raise UserError(
-                f"The collection {name!r} at {self._at} was not made by moot. Use another name.", kind="invalid_corpus"
+                f"The collection {name!r} at {self._url} was not created by moot. Use another name.",
+                kind="invalid_corpus",
             )
         try:
-            return _parsed(name, model.metadata["moot"])
+            return _parse_manifest(name, model.metadata["moot"])
         except ValueError as error:
             raise self.damaged(name, "its manifest cannot be read") from error
 
@@ -265,14 +265,14 @@ class ServerStore:
     def state(self, name: str) -> str:
         """A text that changes when any machine indexes the corpus again."""
         model = self._find(name)
-        return f"{self._at} {(model.metadata or {}).get('moot_written') if model else None}"
+        return f"{self._url} {(model.metadata or {}).get('moot_written') if model else None}"
 
     def create(self, manifest: Manifest) -> ServerCollection:
         """The collection of a corpus to be written, created if it is missing."""
         if manifest.encoder == NO_ENCODER:
             raise UserError(
-                "A Chroma server stores no corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to index "
-                "into a folder of this machine.",
+                "A Chroma server cannot store a corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to "
+                "index into a folder of this machine.",
                 kind="invalid_corpus",
             )
         space = {"hnsw": {"space": "cosine"}}
@@ -296,14 +296,14 @@ class ServerStore:
     def damaged(self, name: str, problem: str) -> UserError:
         """The error for a corpus with missing or changed data."""
         return UserError(
-            f"The corpus {name!r} at {self._at} is damaged: {problem}. Delete the collection on that server and index "
+            f"The corpus {name!r} at {self._url} is damaged: {problem}. Delete the collection on that server and index "
             "it again.",
             kind="damaged_corpus",
         )
 
     @contextmanager
     def errors(self, name: str = "") -> Iterator[None]:
-        """Turns errors of Chroma's client and of httpx into MootErrors.
+        """Context manager that turns errors of Chroma's client and of httpx into MootErrors.
 
         Raises:
             UserError: the corpus is no longer on the server, or the server refused the token.
@@ -315,19 +315,19 @@ class ServerStore:
             raise
         except imported("httpx").TransportError as error:
             raise WorldError(
-                f"The Chroma server at {self._at} cannot be reached ({type(error).__name__}: {error}). Check "
+                f"The Chroma server at {self._url} cannot be reached ({type(error).__name__}: {error}). Check "
                 "MOOT_CHROMA_URL and that `chroma run` is running there.",
                 kind="unreachable",
                 retryable=True,
             ) from error
         except imported("chromadb.errors").NotFoundError as error:
             raise UserError(
-                f"The corpus {name!r} is no longer at {self._at}. Build it with: moot index PATH --corpus {name}",
+                f"The corpus {name!r} is no longer at {self._url}. Build it with: moot index PATH --corpus {name}",
                 kind="unknown_corpus",
             ) from error
-        except Exception as error:  # the client does not check answers, and raises a bare Exception for a status
+        except Exception as error:  # the client does not check answers, and raises Exception for an HTTP error
             raise WorldError(
-                f"{self._at} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:200]}). Check "
+                f"{self._url} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:200]}). Check "
                 "MOOT_CHROMA_URL and that `chroma run` is running there.",
                 kind="bad_response",
             ) from error
@@ -344,16 +344,17 @@ class ServerStore:
         return kind(client=self._api, model=model, embedding_function=None)
 
     def _check_status(self, response: Any) -> None:
+        """Raises an error if the server refuses access."""
         if response.status_code in (401, 403):
             raise UserError(
-                f"The Chroma server at {self._at} refused access (HTTP {response.status_code}). "
+                f"The Chroma server at {self._url} refused access (HTTP {response.status_code}). "
                 "Check MOOT_CHROMA_TOKEN.",
                 kind="authentication",
             )
 
 
 class ServerCollection:
-    """A collection on a server: calls block, and raise only MootErrors."""
+    """A collection on a server. Its methods block, and raise only MootErrors."""
 
     def __init__(self, store: ServerStore, collection: Any) -> None:
         self._store = store
@@ -361,7 +362,7 @@ class ServerCollection:
 
     @property
     def id(self) -> str:
-        """Its id, which differs from that of a deleted collection with the same name."""
+        """Its id; a deleted collection with the same name had another id."""
         return str(self._collection.id)
 
     def count(self) -> int:
@@ -374,20 +375,21 @@ class ServerCollection:
         with self._store.errors(self._collection.name):
             self._collection.upsert(**rows)
 
-    def get(self, *, include: list[str], **asked: Any) -> Any:
+    def get(self, *, include: list[str], **options: Any) -> Any:
         """Passages by id or position."""
         with self._store.errors(self._collection.name):
-            found = self._collection.get(include=include, **asked)
-            return _even(found, found["ids"], [found[column] for column in include])
+            found = self._collection.get(include=include, **options)
+            return _checked_columns(found, found["ids"], [found[column] for column in include])
 
-    def query(self, *, include: list[str], **asked: Any) -> Any:
-        """The passages nearest to one vector."""
+    def query(self, *, include: list[str], **options: Any) -> Any:
+        """The passages nearest to each vector."""
         with self._store.errors(self._collection.name):
-            found = self._collection.query(include=include, **asked)
-            return _even(found, found["ids"][0], [found[column][0] for column in include])
+            found = self._collection.query(include=include, **options)
+            return _checked_columns(found, found["ids"][0], [found[column][0] for column in include])
 
 
-def _even(found: Any, ids: list[str], columns: list[Any]) -> Any:
+def _checked_columns(found: Any, ids: list[str], columns: list[Any]) -> Any:
+    """Checks that an answer has data for each of its ids, and returns it."""
     if any(len(column) != len(ids) for column in columns):
         raise ValueError("it lists ids without their data")
     return found
@@ -409,8 +411,8 @@ def server_api(url: str, headers: dict[str, str], check: Any) -> Any:
     proxies.
     """
     httpx = imported("httpx")
-    once = httpx.Limits(max_keepalive_connections=0)  # a connection per call, so that none is left to close
-    session = make_client(httpx.Client, url, timeout=TIMEOUT, limits=once, event_hooks={"response": [check]})
+    limits = httpx.Limits(max_keepalive_connections=0)  # one connection per call, so that none has to be closed later
+    session = make_client(httpx.Client, url, timeout=TIMEOUT, limits=limits, event_hooks={"response": [check]})
     config = imported("chromadb.config")
     settings = config.Settings(
         chroma_api_impl="chromadb.api.fastapi.FastAPI",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
 
@@ -22,7 +22,8 @@ class Summariser(LocalModel):
         self._model = model
 
     async def summarise(self, text: str) -> str:
-        """A summary of the text, of the model's usual length; only the part of a long text that fits the model is read.
+        """A summary of a text, of the model's usual length. The model reads only the beginning of a text that is too
+        long.
 
         Raises:
             WorldError: the model returned an empty summary, or failed.
@@ -51,7 +52,7 @@ async def open_summariser(name: str) -> Summariser:
 
 @lru_cache(maxsize=2)
 def _load(name: str) -> Summariser:
-    transformers = from_extra("transformers", "encoders", "A summarisation model")
+    transformers = import_extra("transformers", "encoders", "A summarisation model")
     try:
         if not Path(name).exists():
             check_hub(name)

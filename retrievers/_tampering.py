@@ -1,4 +1,4 @@
-"""Simulated attacks on debates: changed results of sources, and an agent that lies (``moot eval attack``)."""
+"""Simulated attacks on debates (``moot eval attack``): changed results of sources, and an agent that lies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Tampering:
     """An attack on a debate.
 
     Args:
-        found: changes the results of a source; best first.
-        liar: the agent that is told to lie; empty for none.
-        told: the last part of that agent's instructions.
+        change: changes the results of a source, which are sorted, best first.
+        liar: the agent that is instructed to lie; empty for none.
+        instructions: the text that is added to the end of that agent's instructions.
     """
 
-    found: Callable[[list[Evidence]], list[Evidence]] = list
+    change: Callable[[list[Evidence]], list[Evidence]] = list
     liar: str = ""
-    told: str = ""
+    instructions: str = ""
 
 
 NONE = Tampering()
@@ -35,9 +35,9 @@ def current_tampering() -> Tampering:
 
 
 @contextmanager
-def tamper_with(by: Tampering) -> Iterator[None]:
-    """Context manager in which debates are attacked."""
-    token = _tampering.set(by)
+def tamper_with(attack: Tampering) -> Iterator[None]:
+    """Context manager: the debates that run in it are attacked."""
+    token = _tampering.set(attack)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moot.core.endpoint import made_in_thread
+from moot.core.endpoint import create_once_in_thread
 from moot.core.lazy import imported
 from moot.retrievers._web import Source, WebResult, WebRetriever, call_within_limits, open_client
 from pydantic import BaseModel, FiniteFloat
@@ -45,8 +45,9 @@ class TavilyRetriever(WebRetriever):
     most_results = 20
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """Tavily's results with their scores. Tavily's docs disagree on whether ``end_date`` is inclusive: we assume it
-        is.
+        """Tavily's results with their scores.
+
+        Tavily's documentation contradicts itself on whether ``end_date`` is inclusive; here it is treated as inclusive.
         """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()
@@ -71,4 +72,4 @@ class TavilyRetriever(WebRetriever):
         def make() -> Any:
             return imported("tavily").AsyncTavilyClient(key, api_base_url=base_url, client_source="moot", client=http)
 
-        return await made_in_thread(("tavily", base_url, key), make)
+        return await create_once_in_thread(("tavily", base_url, key), make)

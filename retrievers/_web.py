@@ -17,7 +17,7 @@ from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     check_address,
-    made_in_thread,
+    create_once_in_thread,
     make_client,
     replaying,
 )
@@ -45,14 +45,14 @@ LONGEST_ANSWER = 5_000_000
 """Most bytes of an answer."""
 RETRYABLE = ("rate_limited", "server_error", "timeout", "unreachable")
 TEXTS: dict[Kind, str] = {
-    "authentication": "{name} refused the key{said}. Check {key}.",
-    "quota": "The quota at {name} is used up{said}. Check the account's plan, or search again when it is renewed.",
-    "rate_limited": "{name} is receiving too many searches{said}. Try again later.",
-    "server_error": "{name} failed{said}. Try again later.",
+    "authentication": "{name} refused the key{message}. Check {key}.",
+    "quota": "The quota at {name} is used up{message}. Check the account's plan, or search again when it is renewed.",
+    "rate_limited": "{name} is receiving too many searches{message}. Try again later.",
+    "server_error": "{name} failed{message}. Try again later.",
     "timeout": "{name} did not answer in time. Try again, or raise the setting `timeout`.",
-    "unreachable": "{name} could not be reached{said}. Check the network and {address}.",
-    "bad_response": "{name} sent an answer that cannot be read{said}. Check {address}.",
-    "search_refused": "{name} did not accept the search{said}. Check the query and {address}.",
+    "unreachable": "{name} could not be reached{message}. Check the network and {address}.",
+    "bad_response": "{name} sent an answer that cannot be read{message}. Check {address}.",
+    "search_refused": "{name} did not accept the search{message}. Check the query and {address}.",
 }
 
 
@@ -60,7 +60,7 @@ TEXTS: dict[Kind, str] = {
 class Source:
     """A web source: its name in errors, its usual address, and the variables with the user's configuration.
 
-    ``meanings`` are statuses with a special meaning for this source: the status, words of the answer in lower case, and
+    ``meanings`` lists statuses with a special meaning for this source: each with words of the answer in lower case, and
     the kind of error. The first match counts.
     """
 
@@ -72,7 +72,7 @@ class Source:
     meanings: tuple[tuple[int, str, Kind], ...] = ()
 
     def address(self) -> str:
-        """The source's address; only from the environment, because keys are sent there.
+        """The source's address. Only the environment can change it, because keys are sent to it.
 
         Raises:
             UserError: the variable is not a web address.
@@ -85,17 +85,17 @@ class Source:
         """The key, or an empty text."""
         return header_text(self.key_variable)
 
-    def agent(self) -> str:
-        """Our User-Agent. Blocking."""
+    def user_agent(self) -> str:
+        """moot's User-Agent header. Blocking."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
-    def failure(self, kind: Kind, said: str = "", retry_after: float | None = None) -> MootError:
+    def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
         """An error of this source that says what to do."""
-        words = redact(clean(said)[:2000])[:200]
+        words = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
             name=self.name,
-            said=f" ({words})" if words else "",
+            message=f" ({words})" if words else "",
             key=self.key_variable or self.base_url_variable,
             address=self.base_url_variable,
         )
@@ -103,14 +103,16 @@ class Source:
             return UserError(text, kind=kind)
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
-    def refusal(self, status: int, said: str, retry_after: float | None = None) -> MootError:
-        """The error for a status and its message; status 200 is for sources that report errors in answers."""
+    def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
+        """The error for an HTTP status and its message. The status is 200 if a source reports an error in an answer."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
-        usual: Kind = "server_error" if status >= 500 else "search_refused"
+        default_kind: Kind = "server_error" if status >= 500 else "search_refused"
         known: tuple[tuple[int, str, Kind], ...] = ((401, "", "authentication"), (429, "", "rate_limited"))
-        kinds = (k for code, w, k in self.meanings + known if code == status and w in said.casefold())
-        return self.failure(next(kinds, usual), f"HTTP {status}: {said}" if said else f"HTTP {status}", retry_after)
+        kinds = (k for code, w, k in self.meanings + known if code == status and w in message.casefold())
+        return self.failure(
+            next(kinds, default_kind), f"HTTP {status}: {message}" if message else f"HTTP {status}", retry_after
+        )
 
     def explain(self, error: Exception) -> MootError:
         """The MootError for an exception during a request to the source."""
@@ -134,14 +136,14 @@ def header_text(variable: str) -> str:
     value = os.environ.get(variable, "").strip() if variable else ""
     if not (value.isascii() and value.isprintable()):
         raise UserError(
-            f"{variable} holds characters that cannot be sent. Copy it again, without line breaks.",
+            f"{variable} contains characters that cannot be sent. Copy it again, without line breaks.",
             kind="invalid_environment",
         )
     return value
 
 
 class HiddenKeys(logging.Filter):
-    """Removes keys from httpx's logs: addresses contain them if a source accepts them no other way."""
+    """Removes keys from httpx's logs: some sources accept a key only in the address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrites the record; no record is dropped."""
@@ -152,7 +154,7 @@ class HiddenKeys(logging.Filter):
 logging.getLogger("httpx").addFilter(HiddenKeys())
 
 
-# --- asking ---------------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 async def ask(
@@ -165,7 +167,7 @@ async def ask(
     body: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """A source's answer, parsed by ``read``: POST if there is a body, else GET.
+    """Sends a request to a source, and parses the answer with ``read``. It is a POST if it has a body, else a GET.
 
     Raises:
         UserError, WorldError: the source refused, failed, or sent an answer that cannot be read.
@@ -182,7 +184,8 @@ async def ask(
 async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call to a source, within the limits; exceptions become MootErrors.
 
-    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds, because others may replace it.
+    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds only, because other sources may
+    replace it.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -199,19 +202,20 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
 
 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
-    """The running loop's HTTP client for a source; its answers all have status 200 and pass ``check``.
+    """The running loop's HTTP client for a source. It raises an error if an answer's status is not 200 or ``check``
+    fails.
 
-    Redirects are not followed: an answer cannot make us call another address.
+    Redirects are not followed, so that an answer cannot make us call another address.
     """
     base_url = source.address()
 
     def make() -> Any:
-        agent = {"User-Agent": source.agent()}
+        agent = {"User-Agent": source.user_agent()}
         kind = checked_client(source, check)
         return make_client(kind, base_url, timeout=None, headers=agent, follow_redirects=False)
 
     contact = os.environ.get(source.contact_variable, "")
-    return await made_in_thread(("http for sources", source.name, base_url, source.key(), contact), make)
+    return await create_once_in_thread(("http for sources", source.name, base_url, source.key(), contact), make)
 
 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
@@ -246,13 +250,13 @@ async def read_body(source: Source, response: Any) -> bytes:
 
 
 def read_xml(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of an XML answer, which must have this name.
+    """The root element of an XML answer; ``root`` is the name that it must have.
 
-    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security); an answer that
-    declares its own entities is refused, because they could grow without limit.
+    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security). An answer that
+    declares entities is refused, because they could grow without limit.
 
     Raises:
-        ValueError: it is not such XML.
+        ValueError: it is not XML, has another root, or declares entities.
     """
     text = body.decode()
     if "<!ENTITY" in text:
@@ -260,9 +264,9 @@ def read_xml(body: bytes, root: str) -> ElementTree.Element:
     try:
         found = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ValueError(f"no XML: {error}") from error
+        raise ValueError(f"it is not XML: {error}") from error
     if found.tag != root:
-        raise ValueError(f"<{found.tag[:100]}> instead of <{root}>")
+        raise ValueError(f"its root is <{found.tag[:100]}>, not <{root}>")
     return found
 
 
@@ -283,7 +287,7 @@ def month_number(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class WebResult:
-    """A piece as a web source returns it; one without text is left out."""
+    """A result as a web source returns it; results without text are left out."""
 
     text: str
     title: str
@@ -315,7 +319,7 @@ class WebRetriever(ABC):
         if not self.source.key() and self.needs_key and not replaying.get():
             raise UserError(
                 f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it, or use "
-                "the retriever `web` (which uses any source that is available), `wikipedia`, `bm25:CORPUS` or "
+                "the retriever `web` (which uses an available source), `wikipedia`, `bm25:CORPUS` or "
                 "`chroma:CORPUS`.",
                 kind="missing_key",
             )

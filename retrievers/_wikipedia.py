@@ -39,7 +39,7 @@ class Query(BaseModel):
 
 
 class Failure(BaseModel):
-    """An error, which has status 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+    """An error. Its HTTP status is 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
 
     code: str
     info: str = ""
@@ -56,7 +56,7 @@ class Reply(BaseModel):
 class WikipediaRetriever(WebRetriever):
     """Search for articles; each result is an article's first section.
 
-    Articles have no date: the date of the last revision does not say when a fact was known.
+    The results have no date: the date of an article's last revision does not say when a fact was known.
     """
 
     name = "wikipedia"

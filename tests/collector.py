@@ -17,7 +17,8 @@ PROJECT = "00000000-0000-4000-8000-000000000001"
 
 
 class Collector(ThreadingHTTPServer):
-    """Stores uploads: ``raw`` as decoded bytes, ``runs`` by their ids, ``feedback``; all others in ``posted``."""
+    """Stores uploads: ``raw`` has their decoded bytes, ``runs`` the runs by id, ``feedback`` the scores, ``posted`` the
+    rest."""
 
     daemon_threads = True
 
@@ -30,11 +31,11 @@ class Collector(ThreadingHTTPServer):
         self.encodings: set[str] = set()
         self.runs: dict[str, dict[str, Any]] = {}
         self.feedback: list[dict[str, Any]] = []
-        self.came = threading.Condition()
+        self.received = threading.Condition()
 
     @property
     def url(self) -> str:
-        """The value of LANGSMITH_ENDPOINT."""
+        """The server's address, for LANGSMITH_ENDPOINT."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     @property
@@ -44,31 +45,31 @@ class Collector(ThreadingHTTPServer):
         return key | dict.fromkeys(("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"), "true")
 
     def take(self, headers: Mapping[str, str], body: bytes) -> None:
-        """One upload: parts named ``post.ID``, ``patch.ID``, ``patch.ID.outputs``, ``feedback.ID``."""
+        """Store one upload: its parts are ``post.ID``, ``patch.ID``, ``patch.ID.outputs`` and ``feedback.ID``."""
         encoding = headers.get("Content-Encoding", "identity")
         if encoding == "zstd":
             body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
-        with self.came:
+        with self.received:
             self.encodings.add(encoding)
             self.raw.append(body)
             for part in MultipartDecoder(body, headers["Content-Type"]).parts:
                 name = part.headers[b"Content-Disposition"].decode().split('name="')[1].split('"')[0]
                 self._keep(*name.split("."), given=json.loads(part.content))
-            self.came.notify_all()
+            self.received.notify_all()
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until the received data satisfies a condition, or the time for a test is over."""
-        with self.came:
-            assert self.came.wait_for(lambda: self.runs and known(), timeout=120)
+        """Wait until the received data satisfies a condition; fail after the time limit of a test."""
+        with self.received:
+            assert self.received.wait_for(lambda: self.runs and known(), timeout=120)
 
     def _keep(self, kind: str, number: str, field: str | None = None, *, given: Any) -> None:
         if kind == "feedback":
             self.feedback.append(given)
         else:
             run = self.runs.setdefault(number, {"tags": []})
-            told = {field: given} if field else {key: value for key, value in given.items() if value is not None}
+            fields = {field: given} if field else {key: value for key, value in given.items() if value is not None}
             later = {key: value for key, value in run.items() if value} if kind == "post" else {}
-            run |= told | later  # a run's end may arrive before its start
+            run |= fields | later  # a run's end may arrive before its start
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The command ``moot``, by exit codes and output: in this process if a test needs no other."""
+"""The command ``moot`` by exit codes and output, and programs by output: in this process if a test needs no other."""
 
 from __future__ import annotations
 
@@ -34,3 +34,11 @@ def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess
     """Run a command in a new process; return its exit code and output."""
     arguments = [*COMMAND, *map(str, words)]
     return subprocess.run(arguments, input=typed, capture_output=True, text=True, timeout=200, check=False)
+
+
+def output_of(program: str, typed: str = "") -> str:
+    """Run a Python program in this process, with this standard input; return what it prints."""
+    with redirect_stdout(io.StringIO()) as out, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.StringIO(typed))
+        exec(compile(program, "program", "exec"), {"__name__": "__main__"})
+    return out.getvalue()

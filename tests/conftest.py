@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 from moot.core.endpoint import close_clients
-from moot.core.garbage import EVERY
+from moot.core.garbage import ALLOCATIONS
 from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
@@ -35,6 +36,12 @@ os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "H
 os.environ["OMP_NUM_THREADS"] = "1"
 # A shell script that starts the tests in the background has SIGINT ignored, in all processes that they start, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("moot", deadline=None)  # the first example pays for imports, and machines are busy
+settings.load_profile("moot")
+
+UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For processes that cannot write whole files: Python would store half a module's bytecode, and fail to load it."""
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
@@ -51,7 +58,7 @@ FIRST = (
     "web/test_quality.py",
     "web/test_fuzz.py",
 )
-"""The files that take 30 seconds and more, the longest first: a worker that started one last would finish alone."""
+"""The files that take 30 seconds and more, longest first: started last, they would keep one worker busy alone."""
 EARLY = ("evals", "graphs", "web", "retrievers", "cli")
 """Folders whose files take long."""
 
@@ -60,25 +67,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the tests: long files first, the many short ones of ``nodes`` last. A file's tests stay together."""
     tests = Path(__file__).parent
 
-    def place(item: pytest.Item) -> tuple[int, int]:
+    def position(item: pytest.Item) -> tuple[int, int]:
         file, folder = item.path.relative_to(tests).as_posix(), item.path.parent.name
         first = FIRST.index(file) if file in FIRST else len(FIRST)
         return first, EARLY.index(folder) if folder in EARLY else len(EARLY) + (folder == "nodes")
 
-    items.sort(key=place)
-    assert len({item.nodeid for item in items}) == len(items), "of several tests of one name xdist runs one"
+    items.sort(key=position)
+    assert len({item.nodeid for item in items}) == len(items), "xdist runs only one of several tests with the same name"
 
 
 def pytest_collection_finish() -> None:
     """Collect garbage as often as the command line's process does, and never the imported modules."""
-    gc.set_threshold(EVERY)
+    gc.set_threshold(ALLOCATIONS)
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of this run's corpora, so that the user's own are not touched; demo corpora are built in it once."""
+    """A home folder for all tests of this run: the user's own stays unchanged, and demo corpora are built once."""
     folder = tmp_path_factory.mktemp("home")
     os.environ["MOOT_HOME"] = str(folder)
     return folder
@@ -92,7 +99,7 @@ class StubEndpoint:
     folder: Path
 
     def calls(self) -> list[dict[str, Any]]:
-        """The log so far, one record per call."""
+        """The records of all calls so far."""
         return self._lines("calls.jsonl")
 
     def prompts(self, model: str = "") -> list[str]:
@@ -129,8 +136,8 @@ def _endpoints() -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _told(order: list[str] | int) -> int:
-    """Open an endpoint with these options, or close that of a port; return its port."""
+def _open_or_close_endpoint(order: list[str] | int) -> int:
+    """Open an endpoint with these options, or close the endpoint at a port; return the port."""
     process = _endpoints()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -140,7 +147,7 @@ def _told(order: list[str] | int) -> int:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_endpoint_is_left() -> Iterator[None]:
+def _end_endpoints() -> Iterator[None]:
     yield
     if _endpoints.cache_info().currsize:
         with _endpoints() as process:
@@ -157,11 +164,11 @@ def running_stub(
     more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
     files = {"--rules": "rules.json", "--log": "calls.jsonl", "--prompts": "prompts.jsonl"}
     of_files = [part for flag, name in files.items() for part in (flag, str(folder / name))]
-    port = _told(["--latency-ms", str(latency_ms), *more, *of_files])
+    port = _open_or_close_endpoint(["--latency-ms", str(latency_ms), *more, *of_files])
     try:
         yield StubEndpoint(f"http://127.0.0.1:{port}/v1", folder)
     finally:
-        _told(port)
+        _open_or_close_endpoint(port)
 
 
 @pytest.fixture
@@ -180,15 +187,15 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 
 @pytest.fixture(autouse=True)
-def _no_server_is_imported() -> Iterator[None]:
-    """A process that has the server's package is a server to moot: all later tests would be those of its callers."""
+def _fail_if_the_server_is_imported() -> Iterator[None]:
+    """Fail a test that imports the server's package: moot would treat this process as a server in all later tests."""
     before = "langgraph_api" in sys.modules
     yield
     assert before or "langgraph_api" not in sys.modules, "this test imported langgraph_api: run it in a new process"
 
 
 @pytest.fixture(autouse=True)
-async def _closed_clients() -> AsyncIterator[None]:
+async def _close_clients() -> AsyncIterator[None]:
     """Close the clients that a test's event loop opened."""
     yield
     await close_clients()
@@ -199,13 +206,13 @@ MODELS = {role: f"openai:stub-{role}" for role in ROLES}
 """A model name for each role of Tool-MAD, so that rules can tell them apart."""
 
 DEMO = ("chroma:demo-encyclopaedia", "bm25:demo-news")
-"""The demo corpora, as named in debates with a user's own model: such debates read them only if they are named."""
+"""The demo corpora. Debates on a user's own model read them only if the settings name them."""
 READERS = [{"name": name, "retriever": source} for name, source in zip(ROLES, DEMO, strict=False)]
 """Tool-MAD's debaters, who read the demo corpora."""
 
 
 def reading_demo(settings: type[Settings]) -> dict[str, Any]:
-    """The settings with which a system reads the demo corpora, if it reads any source."""
+    """Settings with which a system reads the demo corpora; none if it reads no sources."""
     if issubclass(settings, DebaterSettings):
         return {"debaters": READERS}
     if issubclass(settings, GateSettings):
@@ -215,13 +222,14 @@ def reading_demo(settings: type[Settings]) -> dict[str, Any]:
 
 
 def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: the answer of a debater or the judge, this many times (queries have no answer and are not counted)."""
+    """A rule: a debater or the judge gives this answer, this many times (queries have no answer and do not count)."""
     rule = {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds these statements supported or not; with ``match``, it asks whether that is true."""
+    """Rules: the scorer finds these statements supported or not; with ``match``, its questions ask whether that is
+    true."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
     return [
@@ -234,7 +242,7 @@ CLAIM = "The platypus is a mammal that lays eggs."
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A real ``langgraph dev`` on the scripted endpoint, with a home that holds no corpora yet; one for all tests."""
+    """A real ``langgraph dev`` on the scripted endpoint, shared by all tests; its home has no corpora at first."""
     from tests.serving import langgraph_dev
 
     folder = tmp_path_factory.mktemp("server")

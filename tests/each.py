@@ -1,4 +1,4 @@
-"""A table of cases as one test, in place of hundreds of parametrized tests."""
+"""A table of cases as one test instead of hundreds of parametrized tests."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], 
 
     def decorate(test: Test) -> Test:
         @wraps(test)
-        def of_all(**fixtures: Any) -> None:
+        def run_all(**fixtures: Any) -> None:
             failures = []
             for case in cases:
                 try:
                     test(**case, **fixtures)
-                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (said below)
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 (reported below)
                     failures.append(f"{case!r}\n{type(error).__name__}: {error}")
             if failures:
                 pytest.fail("\n\n".join([f"{len(failures)} of {len(cases)} cases", *failures]), pytrace=False)
 
         left = [p for p in inspect.signature(test).parameters.values() if p.name not in cases[0]]
-        of_all.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
-        return of_all
+        run_all.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+        return run_all
 
     return decorate

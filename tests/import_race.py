@@ -1,7 +1,7 @@
 """One thread imports chromadb while another is the first to serialise with orjson: ``make faults`` forces it 200 times.
 
-Each race is held in a fresh process. orjson starts as soon as a part of chromadb is there; which one, goes round. For
-comparison some are held without numpy at start, of which most break.
+Each race runs in a new process. orjson starts when a certain module of chromadb has been imported; the races take the
+modules of `MOMENTS` in turn. For comparison some races run without numpy imported at the start; most of these break.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ os._exit(bool(faults))
 
 
 def races(times: int, *, numpy_at_start: bool = True) -> Iterator[str]:
-    """Run races, one per processor at a time; for each, return what broke, or an empty text."""
+    """Run races, one per processor at a time; yield the error of each, or an empty text."""
     source = AT_START if numpy_at_start else NOT_AT_START
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(lambda moment: race(source, moment), itertools.islice(itertools.cycle(MOMENTS), times))
 
 
 def race(source: str, moment: str) -> str:
-    """Run one race; return what broke."""
+    """Run one race; return its error, or an empty text."""
     command = [sys.executable, "-c", RACE.format(source=source, moment=moment)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     return (done.stdout + done.stderr).strip() if done.returncode else ""

@@ -31,7 +31,7 @@ class Planted:
 
 
 def plant(folder: Path) -> Path:
-    """Put pickles where the server looks for its own files; return the file that is written if they are unpickled."""
+    """Put pickles where the server looks for its own files; return the path that unpickling them would write."""
     mark = folder / "unpickled"
     (folder / ".langgraph_api").mkdir()
     for name in (".langgraph_ops.pckl", ".langgraph_checkpoint.1.pckl", "store.pckl"):

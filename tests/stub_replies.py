@@ -63,7 +63,7 @@ NO_RULE = Rule()
 
 
 def with_fields(value: Any, fields: dict[str, Any]) -> Any:
-    """The value with every property that a rule names replaced, at any depth."""
+    """Replace every property that a rule names, at any depth."""
     if isinstance(value, dict):
         return {k: fields[k] if k in fields else with_fields(v, fields) for k, v in value.items()}
     return [with_fields(v, fields) for v in value] if isinstance(value, list) else value
@@ -182,14 +182,14 @@ class Writer:
         return text[:limit].ljust(schema.get("minLength", 0), ".")
 
     def json_object(self, prompt: str, draw: Draw) -> dict:
-        """json_object mode: follow the keys that the prompt itself shows."""
+        """A reply in the mode json_object: an object with the keys that the prompt shows."""
         keys = dict.fromkeys(re.findall(r'"([A-Za-z_][\w ]{0,40})"\s*:', prompt)) or {"answer": 0}
         return {k: self.from_schema({"type": "number"} if FRACTION_FIELD.search(k) else
                                     {"type": "string"}, draw, {}, k) for k in keys}
 
 
 def embed(text: str) -> list[float]:
-    """Signed feature hashing of words: equal texts agree, similar ones are near."""
+    """A vector by signed feature hashing of words: equal texts have equal vectors, similar texts similar ones."""
     vector = [0.0] * EMBEDDING_DIM
     for word in re.findall(r"\w+", text.lower()) or [""]:
         digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")

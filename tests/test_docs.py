@@ -17,7 +17,7 @@ from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 
 from tests.benchmarks.page import PAGE as PLACES
-from tests.benchmarks.page import filled
+from tests.benchmarks.page import with_parts
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -34,9 +34,9 @@ def test_the_page_is_up_to_date() -> None:
     assert all("```mermaid\ngraph TD;" in section for section in sections)
 
 
-def test_the_command_prints_the_same_in_every_process() -> None:
+def test_drawings_are_printed_alike_in_every_process() -> None:
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "graphs", "--drawings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than in this process
+    hashing = {"PYTHONHASHSEED": "7"}  # sets have another order than in this process
     done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 
@@ -65,8 +65,8 @@ def test_the_site_contains_the_files_and_tables_that_its_pages_name() -> None:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    for file, text in runpy.run_path(str(DOCS / "registered.py"))["pages"]().items():
-        assert file.read_text(encoding="utf-8") == text, f"{file} is not what is registered: run `make docs`"
+    for file, text in runpy.run_path(str(DOCS / "registered.py"))["generated_files"]().items():
+        assert file.read_text(encoding="utf-8") == text, f"{file} is out of date: run `make docs`"
 
 
 def test_every_system_is_in_the_table() -> None:
@@ -95,8 +95,8 @@ def test_measured_tables_have_their_places() -> None:
     page = PLACES.read_text(encoding="utf-8")
     parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}
     assert set(parts) == {"machine", "scale", "latency", "picture", "growth", "corpora"}
-    written = filled(page, parts)
+    written = with_parts(page, parts)
     assert all(f" -->\n\n{part}\n\n<!-- " in written for part in parts.values())
-    assert filled(written, parts) == written
+    assert with_parts(written, parts) == written
     with pytest.raises(ValueError, match="no place for others"):
-        filled(page, {"others": ""})
+        with_parts(page, {"others": ""})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -21,6 +20,8 @@ from moot.evals._stats.official import page_and_element
 from moot.graphs import load_graph
 from moot.retrievers._files import parse_passage
 
+from tests.commands import output_of
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UNRUN = {"claims.md": 1, "mcp.md": 1}
@@ -29,11 +30,6 @@ UNRUN = {"claims.md": 1, "mcp.md": 1}
 
 def programs(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.S)
-
-
-def run(program: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **more)
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -54,13 +50,17 @@ SET = [command for _, command in COMMANDS if command.startswith("moot verify") a
 
 
 def test_every_program_of_the_pages_is_run() -> None:
-    held = {page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]}
+    programs_by_page = {
+        page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]
+    }
     run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
     run_here["tutorial.md"] = 1  # tests/installed/test_tutorial.py
-    assert {name: number for name, number in held.items() if number and name != "commands.md"} == UNRUN | run_here
+    assert {
+        name: number for name, number in programs_by_page.items() if number and name != "commands.md"
+    } == UNRUN | run_here
 
 
-def test_a_source_of_langchain_community(tmp_path: Path) -> None:
+def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> None:
     (source,) = programs("howto/sources.md")
     (tmp_path / "shop.py").write_text(source)
     (shown,) = (command for _, command in COMMANDS if "langchain:" in command)
@@ -84,39 +84,38 @@ def test_a_source_of_langchain_community(tmp_path: Path) -> None:
         ("howto/measures.md", 0),
     ],
 )
-def test_programs_whose_output_is_shown_run(page: str, place: int, tmp_path: Path) -> None:
-    done = run(programs(page)[place], cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+def test_programs_whose_output_is_shown_run(
+    page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert output_of(programs(page)[place]).strip()
 
 
 def test_the_program_of_many_debates_runs() -> None:
     (program,) = programs("howto/speed.md")
-    done = run(program)
-    assert done.returncode == 0, done.stderr
-    assert len(answers := done.stdout.splitlines()) == 3, done.stdout
+    answers = output_of(program).splitlines()
+    assert len(answers) == 3
     assert set(answers) <= {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
 
 
 def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
     page = {"id": "Soul_-LRB-film-RRB-", "lines": "0\tSoul is a film .\tfilm\tFilm\n1\t\n2\tIt is long ."}
-    done = run(programs("howto/measures.md")[1], input=json.dumps(page))
-    made = [parse_passage(line, "") for line in done.stdout.splitlines()]
+    printed = output_of(programs("howto/measures.md")[1], json.dumps(page))
+    made = [parse_passage(line, "") for line in printed.splitlines()]
     assert [(p.title, p.text, page_and_element(p.model_dump())) for p in made] == [
         ("Soul (film)", "Soul is a film .", ("Soul (film)", "sentence_0")),
         ("Soul (film)", "It is long .", ("Soul (film)", "sentence_2")),
-    ], done.stderr
+    ]
 
 
-def test_the_program_that_replays_a_debate_runs(tmp_path: Path) -> None:
+def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (program,) = programs("howto/ledger.md")
-    done = run(program, env=os.environ | {"MOOT_HOME": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
-    answers, counted = done.stdout.splitlines()
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    answers, counted = output_of(program).splitlines()
     words = answers.split()  # an answer has several words, too
     assert words[: len(words) // 2] == words[len(words) // 2 :] != []
-    kept, of = re.findall(r"\d+", counted)
-    assert kept == of != "0"
+    from_ledger, total = re.findall(r"\d+", counted)
+    assert from_ledger == total != "0"
 
 
 @pytest.mark.parametrize("command", SET)
@@ -129,8 +128,9 @@ def test_settings_that_are_shown_exist(command: str) -> None:
 
 def test_commands_and_options_that_are_shown_exist() -> None:
     assert len(COMMANDS) > 100
+    all_commands: Any = typer.main.get_command(app)
     for page, line in COMMANDS:
-        command: Any = typer.main.get_command(app)
+        command = all_commands
         words = iter(shlex.split(line.replace("...", "x"), comments=True)[1:])
         rest: list[str] = []
         for word in words:

@@ -37,14 +37,16 @@ def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_it_runs_as_a_script(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs_as_a_script(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", [str(file), "fake:1"])
     runpy.run_path(str(file), run_name="__main__")
     assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_it_is_written_from_public_names(file: Path) -> None:
+def test_the_example_uses_public_names_only(file: Path) -> None:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     modules = [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
     assert not [name for name in modules if name.startswith("moot")]
@@ -62,8 +64,8 @@ def test_it_is_written_from_public_names(file: Path) -> None:
 @pytest.mark.parametrize("supported", [[True, True], [True, False]])
 async def test_an_unsupported_answer_is_held_back(start_stub: StartStub, supported: list[bool]) -> None:
     verdicts = [{"index": i, "reason": "", "supported": s} for i, s in enumerate(supported)]
-    said = {"match": "Answer in a sentence", "reply": "A constant does. A cylinder did."}
-    stub = start_stub([said, reply("", statements=["A constant does.", "A cylinder did."], verdicts=verdicts)])
+    first_answer = {"match": "Answer in a sentence", "reply": "A constant does. A cylinder did."}
+    stub = start_stub([first_answer, reply("", statements=["A constant does.", "A cylinder did."], verdicts=verdicts)])
     state = await example("score_a_rag").main(STUB)
     assert (state["faithfulness"], state["doubts"]) == (sum(supported) / 2, [])
     assert state["answer"] == ("A constant does. A cylinder did." if all(supported) else None)
@@ -98,25 +100,25 @@ async def test_an_unreachable_panel_gives_no_verdict(start_stub: StartStub) -> N
 
 
 CALLS = reply("have it debated", 1, claim="Saffron is made from roots.")
-"""A rule: the agent calls its tool, once."""
+"""A rule: the agent calls its tool once."""
 
 
 async def test_an_agent_calls_a_debate_as_a_tool(start_stub: StartStub) -> None:
-    said = reply("your `answer`", answer="REFUTES", rationale="It is not.", citations=[])
+    debater_answer = reply("your `answer`", answer="REFUTES", rationale="It is not.", citations=[])
     last = {"match": "have it debated", "reply": "No, it is not."}
-    stub = start_stub([CALLS, said, last])
-    *_, told, answer = await example("debate_as_a_tool").main(STUB)
-    assert isinstance(told, ToolMessage)
-    assert told.text == "REFUTES (consensus)"
-    assert told.artifact["claim"] == "Saffron is made from roots."
+    stub = start_stub([CALLS, debater_answer, last])
+    *_, tool_reply, answer = await example("debate_as_a_tool").main(STUB)
+    assert isinstance(tool_reply, ToolMessage)
+    assert tool_reply.text == "REFUTES (consensus)"
+    assert tool_reply.artifact["claim"] == "Saffron is made from roots."
     assert answer.text == "No, it is not."
     assert "REFUTES (consensus)" in stub.prompts()[-1]
 
 
 async def test_an_agent_is_told_why_a_debate_failed(start_stub: StartStub) -> None:
     start_stub([CALLS, {"match": "your `(answer|query)`", "status": 401}])
-    *_, told, _ = await example("debate_as_a_tool").main(STUB)
-    assert (told.status, told.text[:17]) == ("error", "The debate failed")
+    *_, tool_reply, _ = await example("debate_as_a_tool").main(STUB)
+    assert (tool_reply.status, tool_reply.text[:17]) == ("error", "The debate failed")
 
 
 async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
@@ -135,24 +137,24 @@ async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
         assert shown in prompt
 
 
-async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub) -> None:
+async def test_agents_in_a_ring_hear_their_neighbours_until_all_agree(start_stub: StartStub) -> None:
     first = [
         reply(
             f'Answer on your own.*You are "agent-{n}"',
-            answer=said,
+            answer=answer,
             rationale=f"Reason {n}.",
             confidence=0.9,
             citations=[],
         )
-        for n, said in enumerate(("SUPPORTS", "REFUTES", "REFUTES", "SUPPORTS"), 1)
+        for n, answer in enumerate(("SUPPORTS", "REFUTES", "REFUTES", "SUPPORTS"), 1)
     ]
     then = reply("You have answered before", answer="SUPPORTS", rationale="So.", confidence=0.9, citations=[])
     stub = start_stub([*first, then])
     document = await example("own_debate").main(STUB)
     outcome = (document["status"], document["answer"], document["stop_reason"], document["rounds"])
     assert outcome == ("done", "SUPPORTS", "consensus", 2)
-    [heard] = [p for p in stub.prompts() if 'You are "agent-1"' in p and "You have answered before" in p]
-    assert [n for n in (1, 2, 3, 4) if f"Reason {n}." in heard] == [1, 2, 4]
+    [prompt] = [p for p in stub.prompts() if 'You are "agent-1"' in p and "You have answered before" in p]
+    assert [n for n in (1, 2, 3, 4) if f"Reason {n}." in prompt] == [1, 2, 4]
 
 
 async def test_a_ring_waits_for_a_remark_before_its_second_round(start_stub: StartStub) -> None:

@@ -47,11 +47,11 @@ def depth_of(calls: list[dict[str, Any]]) -> int:
 async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
     """The requests of some debates by step, and the depth of the shallowest debate."""
     debates = []
-    async with ways.WAYS[way]({}) as one:
-        await one(-1)  # loads modules and caches
+    async with ways.WAYS[way]({}) as run_one:
+        await run_one(-1)  # loads modules and caches
         for i in range(number):
             before = len(stub.calls())
-            assert await one(i) == 31
+            assert await run_one(i) == 31
             debates.append(sorted(stub.calls()[before:], key=lambda call: call["recv"]))
     sent, by_step = {request["id"]: request for request in stub.requests()}, defaultdict(list)
     for calls in debates:
@@ -65,7 +65,7 @@ def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]
     return {step: mean(call[what] for call in of_step) for step, of_step in calls.items() if what in of_step[0]}
 
 
-async def test_it_sends_requests_of_the_same_size(start_stub: StartStub) -> None:
+async def test_the_floor_sends_requests_of_the_same_size(start_stub: StartStub) -> None:
     stub = start_stub(ways.ENDPOINT_RULES)
     expected, _ = await sent_by("moot", stub, 5)
     found, _ = await sent_by("bare_aiohttp", stub, 5)
@@ -74,11 +74,14 @@ async def test_it_sends_requests_of_the_same_size(start_stub: StartStub) -> None
     # Few requests, so chance matters.
     assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)
     for what in ("bytes", "reply_chars"):
-        whole, of_floor = (sum(c.get(what, 0) for of in calls.values() for c in of) for calls in (expected, found))
-        assert of_floor == pytest.approx(whole, rel=0.04), what
+        of_debates, of_floor = (
+            sum(c.get(what, 0) for calls_of_step in calls.values() for c in calls_of_step)
+            for calls in (expected, found)
+        )
+        assert of_floor == pytest.approx(of_debates, rel=0.04), what
 
 
-async def test_it_waits_for_the_same_responses(start_stub: StartStub) -> None:
+async def test_the_floor_waits_for_the_same_responses(start_stub: StartStub) -> None:
     stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)  # beyond the delays of a busy core
     _, expected = await sent_by("moot", stub, 2)
     _, depth = await sent_by("bare_aiohttp", stub, 2)

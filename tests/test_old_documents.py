@@ -11,7 +11,7 @@ from inspect_ai.log import EvalSample
 from moot.core.errors import UserError
 from moot.evals._runs.logs import READ, checked_document
 from moot.evals._runs.solver import DOCUMENT, document_in
-from moot.nodes._runtime.document import SINCE, upgrade_document
+from moot.nodes._runtime.document import DEFAULTS_BEFORE, upgrade_document
 from moot.nodes._runtime.state import SCHEMA_VERSION, VerdictOutput
 from moot.transcript.report.report import report
 from moot.web import debates
@@ -35,9 +35,9 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     assert {key: document[key] for key in old} == {**old, "schema_version": SCHEMA_VERSION}
     for kind in ("md", "html"):
         assert document["claim"] in report(document, kind)
-    kept = debates.debates_folder() / f"{debates.save(document)}.json"
-    kept.write_bytes(path.read_bytes())  # as 0.1.0 stored it
-    assert debates.load(kept.stem) == document
+    stored = debates.debates_folder() / f"{debates.save(document)}.json"
+    stored.write_bytes(path.read_bytes())  # as 0.1.0 stored it
+    assert debates.load(stored.stem) == document
     sample = EvalSample(id=1, epoch=1, input="", target="", store={DOCUMENT: path.read_text()})
     read = checked_document(document_in(sample), READ)
     assert read == {key: document[key] for key in read}
@@ -46,7 +46,7 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_fields_that_an_old_document_lacks_are_filled_in() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
-    assert upgrade_document(first) == {**old, **SINCE["1.0"], "schema_version": SCHEMA_VERSION}
+    assert upgrade_document(first) == {**old, **DEFAULTS_BEFORE["1.0"], "schema_version": SCHEMA_VERSION}
     talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
     assert upgrade_document(talk)["messages"] == talk["messages"]
     now = {**first, "schema_version": SCHEMA_VERSION}
@@ -57,5 +57,5 @@ def test_fields_that_an_old_document_lacks_are_filled_in() -> None:
 
 def test_a_document_of_a_later_version_is_refused() -> None:
     later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
-    with pytest.raises(UserError, match=r"of schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
+    with pytest.raises(UserError, match=r"has schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
         debates.parse_document(json.dumps(later).encode())

@@ -106,7 +106,7 @@ def test_the_wheel_in_a_clean_environment(clean: Path, tmp_path: Path) -> None:
         assert (site_of(clean) / "moot" / folder / "py.typed").exists()
 
 
-def ran(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_command(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of moot in an environment, with the folder's corpora and debates."""
     environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
     command = [str(python), "-X", "importtime", "-c", RUN, *words]
@@ -120,19 +120,21 @@ def test_base_dependencies_run_debates_over_words(base: Path, tmp_path: Path, st
     (tmp_path / "claims.csv").write_text("claim\nSaffron comes from a crocus.\nSaffron is dried.\n")
     python = base / "bin" / "python"
     options = ["--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:mine"]']
-    indexed = ran(python, tmp_path, "index", "texts", "--corpus", "mine", "--embedder", "none")
+    indexed = run_command(python, tmp_path, "index", "texts", "--corpus", "mine", "--embedder", "none")
     assert indexed.returncode == 0, indexed.stderr
-    verified = ran(python, tmp_path, "verify", "Saffron comes from a crocus.", *options, "--out", "verdict.json")
+    verified = run_command(
+        python, tmp_path, "verify", "Saffron comes from a crocus.", *options, "--out", "verdict.json"
+    )
     assert verified.returncode == 0, verified.stderr
     document = json.loads((tmp_path / "verdict.json").read_text())
     assert document["answer"] == "SUPPORTS"
     assert [piece["title"] for piece in document["evidence"]] == ["saffron"]
     assert "dried stigma" in stub.prompts()[0]
-    batch = ran(python, tmp_path, "batch", "claims.csv", "--out", "verdicts", *options)
+    batch = run_command(python, tmp_path, "batch", "claims.csv", "--out", "verdicts", *options)
     assert batch.returncode == 0, batch.stderr
     assert (tmp_path / "verdicts" / "table.csv").read_text().count("SUPPORTS") == 2
     # They are not loaded either if they are installed.
-    again = ran(Path(sys.executable), tmp_path, "verify", "Saffron is dried.", *options, "--fresh")
+    again = run_command(Path(sys.executable), tmp_path, "verify", "Saffron is dried.", *options, "--fresh")
     assert again.returncode == 0, again.stderr
     assert not re.findall(r"\| +(chromadb|torch|transformers|sentence_transformers)$", again.stderr, re.MULTILINE)
 
@@ -152,6 +154,6 @@ def test_a_missing_extra_is_named(words: str, sentence: str, base: Path, tmp_pat
     start_stub()
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "saffron.txt").write_text("Saffron is dried.\n")
-    done = ran(base / "bin" / "python", tmp_path, *words.split())
+    done = run_command(base / "bin" / "python", tmp_path, *words.split())
     assert done.returncode == 2
     assert re.match(f"moot: {sentence}", done.stderr.splitlines()[-1]), done.stderr

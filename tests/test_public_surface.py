@@ -20,7 +20,7 @@ from moot.graphs._registry import OTHER_GRAPHS
 
 ROOT = Path(__file__).parents[1]
 MOST = 135
-"""The maximum of public names: a longer list is not read."""
+"""The maximum number of public names: readers skip a longer list."""
 PACKAGES = ("moot.evals", "moot.graphs", "moot.nodes", "moot.prompts", "moot.retrievers")
 HEAVY = {
     "chromadb",
@@ -40,13 +40,13 @@ def public() -> dict[str, Any]:
     return {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
 
 
-def explained(text: str) -> set[str]:
+def explained_parameters(text: str) -> set[str]:
     """The parameters that a docstring explains."""
     section = re.search(r"^Args:\n((?:    .*\n?)+)", text, re.M)
     return set(re.findall(r"\w+", " ".join(re.findall(r"^    ([\w, ]+):", section[1], re.M)))) if section else set()
 
 
-def lacking(found: Any) -> Iterator[str]:
+def missing_parts(found: Any) -> Iterator[str]:
     """The parts that the docstring of a public object lacks."""
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
@@ -57,7 +57,7 @@ def lacking(found: Any) -> Iterator[str]:
     if not inspect.isfunction(found):
         return
     signature = inspect.signature(found)
-    yield from sorted(set(signature.parameters) - explained(text))
+    yield from sorted(set(signature.parameters) - explained_parameters(text))
     if inspect.iscoroutinefunction(found) and "Raises:" not in text:
         yield "Raises"
     if signature.return_annotation == "Node" and "Reads:" not in text:
@@ -88,7 +88,7 @@ def test_old_names_still_work_and_say_what_to_do() -> None:
         _ = import_module("moot.nodes").no_such_name
 
 
-def test_an_old_program_is_told_once(tmp_path: Path) -> None:
+def test_an_old_name_causes_one_warning(tmp_path: Path) -> None:
     program = tmp_path / "old.py"
     program.write_text("from moot.nodes import Run, gather_node\nassert Run and gather_node\n", encoding="utf-8")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=True)
@@ -96,20 +96,20 @@ def test_an_old_program_is_told_once(tmp_path: Path) -> None:
     assert done.stderr.count("gather_node is now moot.nodes.join_node.") == 1
 
 
-def test_each_is_documented() -> None:
-    found = {name: list(lacking(one)) for name, one in public().items() if name != "moot.graphs.DESCRIPTIONS"}
+def test_each_public_object_is_documented() -> None:
+    found = {name: list(missing_parts(one)) for name, one in public().items() if name != "moot.graphs.DESCRIPTIONS"}
     assert not {name: what for name, what in found.items() if what}
 
 
 def test_type_checkers_see_the_defaults_of_fields() -> None:
-    """They read `Field`'s default by keyword only (PEP 681); else ``Settings(model=...)`` lacks all other fields."""
+    """They see only `Field(default=...)` (PEP 681). Without the keyword, they regard every field as required."""
     for file in (file for name in PACKAGES for file in (ROOT / name.partition(".")[2]).rglob("*.py")):
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":
                 assert not [one for one in call.args if ast.unparse(one) != "..."], f"{file}:{call.lineno}"
 
 
-def test_importing_is_light() -> None:
+def test_importing_the_packages_loads_no_heavy_module() -> None:
     code = f"import sys, {', '.join(PACKAGES)}; print(*{{name.partition('.')[0] for name in sys.modules}} & {HEAVY})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert not done.stdout.split()

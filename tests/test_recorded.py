@@ -35,8 +35,8 @@ def test_the_recorded_debate_has_a_report(path: Path, tmp_path: Path) -> None:
         done = moot("report", path, f"--{kind}", "--out", file)
         assert done.returncode == 0, done.stderr
         text = re.sub(r"<[^>]+>|\*\*", "", file.read_text(encoding="utf-8"))
-        for said in (document["claim"], *(citation["quote"] for citation in cited)):
-            assert said in text
+        for passage in (document["claim"], *(citation["quote"] for citation in cited)):
+            assert passage in text
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
@@ -49,4 +49,4 @@ def test_the_readmes_excerpt_equals_the_output(path: Path) -> None:
     printed = iter(shown.stdout.splitlines())
     for line in excerpt:  # in the order of the output
         pattern = re.escape(line).replace(re.escape("..."), ".+")
-        assert any(re.fullmatch(pattern, whole) for whole in printed), line
+        assert any(re.fullmatch(pattern, printed_line) for printed_line in printed), line

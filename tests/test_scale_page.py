@@ -11,7 +11,7 @@ from moot.nodes._models.prices import costs_of, price_of, read_prices
 PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "scale.md").read_text(encoding="utf-8")
 MILLION = 1_000_000
 LONGER = 200
-"""Tokens of a reply, in the columns that count real models' as longer."""
+"""Tokens of a reply, in the columns that assume the longer replies of real models."""
 
 
 def numbers(row: str) -> list[float]:

@@ -59,7 +59,7 @@ def test_the_server_shows_and_runs_the_graph(server: Server) -> None:
     assert "BlockingError" not in server.log()
 
 
-def edited(kind: type[Settings]) -> dict[str, str]:
+def edited_prompts(kind: type[Settings]) -> dict[str, str]:
     """All prompts of a system, each with a mark."""
     return {field: MARK + shipped(prompt) for field, prompt in kind.prompts.items()}
 
@@ -68,15 +68,15 @@ def edited(kind: type[Settings]) -> dict[str, str]:
 def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
     # With default settings, except for the sources. Every prompt is edited.
     kind = load_graph(name).settings
-    prompts, reads = edited(kind), reading_demo(kind)
+    prompts, reads = edited_prompts(kind), reading_demo(kind)
     if "debate_settings" in reads:
-        reads["debate_settings"] |= edited(load_graph(kind.model_fields["debate"].default).settings)
+        reads["debate_settings"] |= edited_prompts(load_graph(kind.model_fields["debate"].default).settings)
     context = {"model": "openai:stub-edited", "attempts": 1, **reads, **prompts}
     before = len(server.stub.prompts("stub-edited"))
     document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})
     assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
     assert document["calls"]
-    assert document["answer"] or name == "cortex_debate"  # it abstains if it ends in a tie
+    assert document["answer"] or name == "cortex_debate"  # cortex_debate abstains in a tie
     sent = server.stub.prompts("stub-edited")[before:]
     assert sent
     assert not [text[:300] for text in sent if not text.startswith(MARK)]

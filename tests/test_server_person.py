@@ -11,13 +11,13 @@ CONTEXT = {"model": "openai:stub-person", "embedder": "openai:stub-embedding", "
 
 
 def waits(server: Server, thread: str) -> list[Any]:
-    """The questions that a thread waits for."""
+    """The questions to which a thread waits for a reply."""
     state = server.json(f"/threads/{thread}/state")
     return [wait for task in state["tasks"] for wait in task["interrupts"]]
 
 
 def resume(server: Server, thread: str, graph: str, reply: Any) -> Any:
-    """The document after a reply; the caller need not know the debate's settings."""
+    """Reply to a question; return the document. The caller need not know the debate's settings."""
     return server.json(f"/threads/{thread}/runs/wait", {"assistant_id": graph, "command": {"resume": reply}})
 
 
@@ -27,7 +27,7 @@ def test_a_run_waits_and_continues(server: Server) -> None:
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": context}
     server.json(f"/threads/{thread}/runs/wait", run)
     asked = waits(server, thread)
-    assert [wait["value"]["kind"] for wait in asked] == ["queries", "queries"]  # those of both debaters together
+    assert [wait["value"]["kind"] for wait in asked] == ["queries", "queries"]  # the queries of both debaters together
     names = {wait["id"]: next(iter(wait["value"]["proposed"]["queries"])) for wait in asked}
     replies = {id: {"queries": {name: f"eggs for {name}"}} for id, name in names.items()}
     resume(server, thread, "tool_mad", replies)
@@ -43,7 +43,7 @@ def test_a_run_waits_and_continues(server: Server) -> None:
     assert {call["model"] for call in document["calls"]} == {"openai:stub-person"}
 
 
-def test_another_branch_from_a_past_checkpoint(server: Server) -> None:
+def test_a_past_checkpoint_starts_another_branch(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     context = {**CONTEXT, "sources": ["bm25"]}
     run = {"assistant_id": "standard_mad", "input": {"claim": CLAIM}, "context": context}
@@ -58,8 +58,10 @@ def test_another_branch_from_a_past_checkpoint(server: Server) -> None:
     assert (second["status"], [piece["id"] for piece in second["evidence"]]) == ("done", ["ev-changed"])
     assert [t["evidence_ids"] for t in second["turns"] if t["step"] == "judge"] == [["ev-changed"]]
     assert sum("Nobody on the server has seen an egg." in prompt for prompt in server.stub.prompts()) == 1
-    kept = server.json(f"/threads/{thread}/history", {"limit": 100})
-    finished = [state["values"] for state in kept if not state["next"] and state["values"].get("status") == "done"]
+    checkpoints = server.json(f"/threads/{thread}/history", {"limit": 100})
+    finished = [
+        state["values"] for state in checkpoints if not state["next"] and state["values"].get("status") == "done"
+    ]
     assert [[p["id"] for p in values["evidence"]] for values in finished] == [
         ["ev-changed"],
         [p["id"] for p in first["evidence"]],

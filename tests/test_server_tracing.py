@@ -7,7 +7,7 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from moot.nodes._runtime.tracing import IN_TIME
+from moot.nodes._runtime.tracing import ENVIRONMENT
 
 from tests.cli.test_traces import silent
 from tests.collector import collecting
@@ -41,7 +41,7 @@ def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
 
 
 def test_the_server_ends_even_if_langsmith_never_answers(tmp_path: Path) -> None:
-    assert json.loads((ROOT / "langgraph.json").read_text())["env"] == IN_TIME
+    assert json.loads((ROOT / "langgraph.json").read_text())["env"] == ENVIRONMENT
     with running_stub(tmp_path / "stub", []) as stub, silent() as address:
         environment = {"LANGSMITH_TRACING": "true", "LANGSMITH_API_KEY": KEY, "LANGSMITH_ENDPOINT": address}
         with contextmanager(langgraph_dev)(tmp_path / "server", stub, **environment) as server:

@@ -1,4 +1,4 @@
-"""The table of the keys that nodes read and write holds for what they do in debates."""
+"""The table of the keys that nodes read and write agrees with what nodes do in debates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Recording(dict[str, Any]):
 
 
 def steps() -> dict[Any, set[str]]:
-    """By the code of a step, the public factories that make it."""
+    """The public factories of each step, by its code."""
     found: dict[Any, set[str]] = defaultdict(set)
     for name, factory in FOUND["factories"]().items():
         for arguments in FOUND["EXAMPLES"].get(name, {"()": {}}).values():
@@ -53,8 +53,8 @@ def steps() -> dict[Any, set[str]]:
 async def test_the_table_has_every_key_that_is_read_or_written(
     monkeypatch: pytest.MonkeyPatch, start_stub: StartStub
 ) -> None:
-    known, original = steps(), Node._taken
-    held: dict[Any, Any] = {}
+    known, original = steps(), Node._run_step
+    keys_by_step: dict[Any, Any] = {}
     seen: set[str] = set()
     lacking: set[tuple[str, str, str]] = set()
 
@@ -63,7 +63,7 @@ async def test_the_table_has_every_key_that_is_read_or_written(
         if code not in known:
             return await original(node, state, run)
         seen.update(known[code])
-        keys = held.get(node.step) or held.setdefault(node.step, FOUND["keys_of"](node))
+        keys = keys_by_step.get(node.step) or keys_by_step.setdefault(node.step, FOUND["keys_of"](node))
         recording = Recording(state)
         update = await original(node, recording, run)
         found = {
@@ -74,7 +74,7 @@ async def test_the_table_has_every_key_that_is_read_or_written(
         lacking.update((node.called, how, key) for how, names in found.items() for key in names)
         return update
 
-    monkeypatch.setattr(Node, "_taken", recorded)
+    monkeypatch.setattr(Node, "_run_step", recorded)
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
     agreeing = {"model": "openai:stub", "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
     differing: dict[str, Any] = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 1}
@@ -97,5 +97,5 @@ def test_docstrings_name_the_keys_that_are_read() -> None:
         rows[call.partition("(")[0]] |= keys.required | keys.optional
     keys = set().union(*rows.values())
     for name, factory in FOUND["factories"]().items():
-        (told,) = re.findall(r"Reads: ([^.:]+)[.:]", inspect.getdoc(factory) or "")
-        assert set(re.findall(r"\w+", told)) & keys == rows[name], name
+        (documented,) = re.findall(r"Reads: ([^.:]+)[.:]", inspect.getdoc(factory) or "")
+        assert set(re.findall(r"\w+", documented)) & keys == rows[name], name

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moot.core.files import harmless
+from moot.core.files import escape_formula
 from moot.retrievers._evidence import clean
 
 COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
@@ -22,8 +22,8 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
         claims: as the graph `find_claims` returns them, or as a person changed them; each has at least ``claim``.
         group: the group of the claims: their text.
     """
-    written = io.StringIO(newline="")
-    lines = csv.writer(written)
+    table = io.StringIO(newline="")
+    lines = csv.writer(table)
     lines.writerow(COLUMNS)
     for number, one in enumerate(claims, 1):
         cells = {
@@ -33,8 +33,8 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
             "filled_in": "; ".join(filled_words(one)),
         }
         cells = {**one, **cells}
-        lines.writerow(harmless(_cell(cells.get(name))) for name in COLUMNS)
-    return MARK + written.getvalue()
+        lines.writerow(escape_formula(_cell(cells.get(name))) for name in COLUMNS)
+    return MARK + table.getvalue()
 
 
 def _cell(value: Any) -> str:
@@ -55,4 +55,4 @@ def filled_words(claim: Mapping[str, Any]) -> list[str]:
     A person may have changed the claim, so positions after its end are ignored.
     """
     words = [(claim["claim"][one["start"] : one["end"]], one["computed"]) for one in claim.get("filled") or []]
-    return [f"{word} (reckoned)" if computed else word for word, computed in words if word]
+    return [f"{word} (computed)" if computed else word for word, computed in words if word]

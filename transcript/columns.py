@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-OF_ROW = ("row", "id", "claim", "label", "group")
-OF_DEBATE = (
+ROW_COLUMNS = ("row", "id", "claim", "label", "group")
+DEBATE_COLUMNS = (
     "system",
     "status",
     "answer",

@@ -13,14 +13,14 @@ from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundRecord
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._steps.compare import answers_of
-from moot.retrievers._evidence import clean, given_in
+from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, Section
 from moot.transcript.words import DECIDING, Words
 
 Document = Mapping[str, Any]
-LATE = {*DECIDING, "review_verdict"}
+LATE_STEPS = {*DECIDING, "review_verdict"}
 """Steps after the votes of the last round."""
 
 
@@ -32,11 +32,11 @@ def unfit_error(why: str) -> UserError:
 
 
 @contextmanager
-def fitting() -> Iterator[None]:
+def checked_parts() -> Iterator[None]:
     """Context manager that raises an error if the parts of a document are inconsistent or have unexpected types.
 
     Raises:
-        UserError: they do.
+        UserError: the parts are inconsistent or have unexpected types.
     """
     try:
         yield
@@ -72,22 +72,22 @@ def lines(document: Document) -> list[Section]:
     words = words_of(settings_of(document))
     if document["task"] is None:  # the debate was never opened
         return []
-    words.learn(document)
-    words.reasons = dict.fromkeys(decisive(document, words))
-    heading, *about = words.opening(document, given_in(document["evidence"]))
-    told = [Section(heading.text, about)]
+    words.update(document)
+    words.reasons = dict.fromkeys(verdict_reasons(document, words))
+    heading, *about = words.opening(document, given_evidence(document["evidence"]))
+    sections = [Section(heading.text, about)]
 
-    def under(heading: str | None) -> list[Line]:
-        if heading is not None and heading != told[-1].heading:
-            told.append(Section(heading))
-        return told[-1].lines
+    def lines_under(heading: str | None) -> list[Line]:
+        if heading is not None and heading != sections[-1].heading:
+            sections.append(Section(heading))
+        return sections[-1].lines
 
-    def tell(turns: Iterable[tuple[int, Any]]) -> None:
-        for place, turn in turns:
+    def add_turns(turns: Iterable[tuple[int, Any]]) -> None:
+        for index, turn in turns:
             for field in words.entries(turn):
-                said = under(words.heading(turn))
+                section_lines = lines_under(words.heading(turn))
                 if field != "query" or turn["query"] != document["claim"]:
-                    said += [replace(line, turn=place) for line in words.of(field, turn, document)]
+                    section_lines += [replace(line, turn=index) for line in words.field_lines(field, turn, document)]
 
     found = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any("weight" in piece for piece in document["evidence"])
@@ -97,45 +97,45 @@ def lines(document: Document) -> list[Section]:
         for number, turns in groupby(spoken, lambda turn: turn[1]["round"]):
             for entry in document["graphs"]:
                 if entry["round"] == number:
-                    under(words.round_heading(number)).extend(words.hearing(entry))
-                    told[-1].graph = number
-            said = list(turns)
-            late = [turn for turn in said if turn[1]["step"] in LATE]
-            searched = max((place for place, turn in enumerate(said, 1) if "pool" in turn[1]), default=0)
-            tell(said[:searched])
+                    lines_under(words.round_heading(number)).extend(words.hearing(entry))
+                    sections[-1].graph = number
+            spoken_now = list(turns)
+            late = [turn for turn in spoken_now if turn[1]["step"] in LATE_STEPS]
+            searched = max((index for index, turn in enumerate(spoken_now, 1) if "pool" in turn[1]), default=0)
+            add_turns(spoken_now[:searched])
             if found:
-                told[-1].lines += words.pools(found)
+                sections[-1].lines += words.pools(found)
                 found = []
-            tell(turn for turn in said[searched:] if turn[1]["step"] not in LATE)
+            add_turns(turn for turn in spoken_now[searched:] if turn[1]["step"] not in LATE_STEPS)
             if weighed:
-                told[-1].lines += words.rulings(document["evidence"])
+                sections[-1].lines += words.rulings(document["evidence"])
                 weighed = False
             if record := records.pop((phase, number), None):
-                told[-1].lines += words.after_round(record)
+                sections[-1].lines += words.after_round(record)
             if number == document["rounds"]:  # the outcome of the last round comes before any decision
-                told[-1].lines += decision
+                sections[-1].lines += decision
                 decision = []
-            tell(sorted(late, key=lambda turn: not turn[1].get("question")))  # it led to a new decision
+            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # it led to a new decision
         for entry in document["debates"]:
             if entry["phase"] == phase:
-                told[-1].lines += words.stopped(entry)
+                sections[-1].lines += words.concurrent_debate_stop(entry)
     for record in records.values():
-        told[-1].lines += words.after_round(record)
-    told[-1].lines += decision
-    return told
+        sections[-1].lines += words.after_round(record)
+    sections[-1].lines += decision
+    return sections
 
 
-def decisive(document: Document, words: Words) -> list[str]:
+def verdict_reasons(document: Document, words: Words) -> list[str]:
     """The reasons that are shown with the verdict."""
     if document["status"] != "done":
         return []
     given: set[str] = set()
     panel = "panel" in document["metrics"]
-    for said in words.verdict(document):
-        if said.what != "dissents":
-            given.add(said.text)
+    for line in words.verdict(document):
+        if line.what != "dissents":
+            given.add(line.text)
         elif panel:  # the reasons of debaters are in their rounds, too
-            given.add(said.text.partition(" - ")[2])
+            given.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in given]
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes._models.equal_cost import SAID
+from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import Equal
-from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import abstains, same_answer
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
     MOST_REASONS,
@@ -29,7 +29,7 @@ from moot.transcript.line import Line, count_with_noun, format_duration, has_rou
 
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
-Said = Mapping[str, Turn | None]
+ShownReasons = Mapping[str, Turn | None]
 """Reasons that were shown before, each with the turn that gave it first."""
 
 
@@ -49,56 +49,58 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
         error = document["error"]
         yield own_line(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
     yield own_line(costs(document), "aside")
-    yield from _warnings(document, told=done)
+    yield from _warnings(document, without_caveats=done)
     yield from control_lines(document)
 
 
-def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The answer, its caveats, its reasons, and its citations.
 
     Args:
         document: the result.
-        said: reasons that were shown before; they are not repeated.
+        shown: reasons that were shown before; they are not repeated.
     """
     how = document["stop_reason"]
-    untold = abstains(document["task"], document["raw_verdict"])
+    abstained = abstains(document["task"], document["raw_verdict"])
     if read := document["metrics"].get("origins"):
-        numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
+        numbered = ", ".join(f"{number} {answer['origin']}" for number, answer in enumerate(read, 1))
         yield own_line(clean(f"Read one by one: {numbered}."), "")
-    if document["answer"] is None and not untold:
+    if document["answer"] is None and not abstained:
         yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
         return
     tie = "; tied votes, so the earliest answer counts" if is_tied(document) else ""
-    said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
-    yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
+    no_answer = f"Verdict: none, as the evidence does not tell ({how}{tie})"
+    yield from headline(document, no_answer if abstained else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
-        yield own_line(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
+        yield own_line(
+            f"Confidence {sure:.2f}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", ""
+        )
     yield from calibration_lines(document)
-    yield from hangs_on(document)
-    yield from reasons(document, said)
+    yield from robustness_lines(document)
+    yield from reasons(document, shown)
     yield from citations(document)
-    yield from dissents(document, said)
+    yield from dissents(document, shown)
 
 
-def hangs_on(document: Mapping[str, Any]) -> Iterator[Line]:
+def robustness_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """The evidence on which the verdict depends, if that was tested."""
     if found := document.get("robustness"):
         yield own_line(clean(found["said"]), "")
 
 
-def dissents(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The dissenting answers, each with its best argument, and the changes of answers with their causes."""
     found = document.get("dissent") or {"minority": [], "changes": []}
     for one in found["minority"]:
         if one["answer"] is not None:
             who = ", ".join(map(speaker, one["by"][:MOST_REASONS]))
-            why = reason_or_reference(document, one["argument"], said) if one["argument"] else "(no reason)"
+            why = reason_or_reference(document, one["argument"], shown) if one["argument"] else "(no reason)"
             more = f" and {left} more" if (left := len(one["by"]) - MOST_REASONS) > 0 else ""
             yield line(who + more, "dissents", f"{one['answer']} - {why}")
             for quote in one["quotes"][:MOST_REASONS]:
                 yield line("", "quotes", f'"{quote["quote"]}" [{quote["evidence_id"]}]')
     for change in found["changes"]:
-        yield line(speaker(change), "changed", changed(change))
+        yield line(speaker(change), "changed", change_in_words(change))
 
 
 def speaker(one: Mapping[str, Any]) -> str:
@@ -106,11 +108,11 @@ def speaker(one: Mapping[str, Any]) -> str:
     return f"{one['agent']} {one['number']}" if one.get("number") is not None else str(one["agent"])
 
 
-def changed(change: Mapping[str, Any]) -> str:
+def change_in_words(change: Mapping[str, Any]) -> str:
     """A change of an answer in words: old and new answer, round, the agents heard, and new quotes."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
-    anew = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
-    return f"{change['before']} to {change['answer']} in round {change['round']}{after}{anew}"
+    quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
+    return f"{change['before']} to {change['answer']} in round {change['round']}{after}{quoted}"
 
 
 def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -136,9 +138,9 @@ def answer(document: Mapping[str, Any], how: str) -> str:
     return f"Verdict: {full_answer(document['task'], document['answer'])} ({how})"
 
 
-def headline(document: Mapping[str, Any], said: str) -> Iterator[Line]:
+def headline(document: Mapping[str, Any], text: str) -> Iterator[Line]:
     """The line of a verdict, and below it the warnings that belong to it."""
-    yield own_line(verdict_line(document, said), "outcome")
+    yield own_line(verdict_line(document, text), "outcome")
     for warned in caveats(document):
         yield own_line(clean(caveat_in_words(warned)), "caveat")
 
@@ -151,26 +153,26 @@ def is_tied(document: Mapping[str, Any]) -> bool:
     return bool(votes) and majority(votes, [vote.get("weight", 1.0) for vote in votes], "none") is None
 
 
-def reasons(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
-    """The reasons of those who decided: each once, with all who gave it in the same words."""
+def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
+    """The reasons of the agents who decided: each once, with all agents who gave it in the same words."""
     given: dict[str, list[Turn]] = {}
     for reason, turns in reasons_by_who(dict(document)).items():
-        given.setdefault(reason_or_reference(document, reason, said), []).extend(turns)
+        given.setdefault(reason_or_reference(document, reason, shown), []).extend(turns)
     for reason, turns in [*given.items()][:MOST_REASONS]:
-        yield line(*by(turns), reason)
+        yield line(*authors(turns), reason)
     if left := sum(len(turns) for turns in [*given.values()][MOST_REASONS:]):
         yield line("", "", f"and {left} more", "more")
 
 
-def reason_or_reference(document: Mapping[str, Any], reason: str, said: Said) -> str:
+def reason_or_reference(document: Mapping[str, Any], reason: str, shown: ShownReasons) -> str:
     """A reason, or a reference to its first occurrence."""
-    if (turn := said.get(clean(reason))) is None:
+    if (turn := shown.get(clean(reason))) is None:
         return reason
     return f"(said in round {turn['round']})" if has_rounds(document["settings"]) else "(said above)"
 
 
-def by(turns: Sequence[Turn]) -> tuple[str, str]:
-    """The agents who gave a reason, and the number of the answer if an agent gave several."""
+def authors(turns: Sequence[Turn]) -> tuple[str, str]:
+    """The agents who gave a reason, and the action ``because``, with the numbers of the answers if they have any."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 
@@ -222,29 +224,29 @@ def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 def costs(document: Mapping[str, Any]) -> str:
     """A line with the paid tokens, the calls, rounds, time and models, and the sources of each agent."""
-    usage, held = document["usage"], document["usage"].get("from_ledger") or {}
+    usage, replayed = document["usage"], document["usage"].get("from_ledger") or {}
     prompt, reply, unknown = (
-        usage[name] - held.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
+        usage[name] - replayed.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
     )
-    untold = f" ({count_with_noun(unknown, 'call')} uncounted)" if unknown else ""
-    spent = f"{prompt:,} + {reply:,} tokens{untold}"
-    spent += f" in {count_with_noun(usage['calls'], 'call')}{_free(document)}"
+    uncounted = f" ({count_with_noun(unknown, 'call')} uncounted)" if unknown else ""
+    spent = f"{prompt:,} + {reply:,} tokens{uncounted}"
+    spent += f" in {count_with_noun(usage['calls'], 'call')}{_free_calls(document)}"
     if has_rounds(document["settings"]):
-        held = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
-        spent += f", {' + '.join(map(str, held))} round{'' if held == [1] else 's'}"
+        rounds = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
+        spent += f", {' + '.join(map(str, rounds))} round{'' if rounds == [1] else 's'}"
     models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
     return f"{spent}, {format_duration(document['seconds'])}; {models or 'no model'}; {sources(document)}."
 
 
-def _free(document: Mapping[str, Any]) -> str:
+def _free_calls(document: Mapping[str, Any]) -> str:
     """The calls that cost nothing, if any."""
     calls = document["calls"]
-    kept = sum(bool(call.get("from_ledger")) for call in calls)
+    replayed = sum(bool(call.get("from_ledger")) for call in calls)
     shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
-    ledger = f"{kept} of {len(calls)} calls came from the ledger and cost nothing" if kept else ""
+    ledger = f"{replayed} of {len(calls)} calls came from the ledger and cost nothing" if replayed else ""
     equal = f"{shared} of {len(calls)} calls were equal to others and were not sent" if shared else ""
-    said = "; ".join(filter(None, (ledger, equal)))
-    return f" ({said})" if said else ""
+    notes = "; ".join(filter(None, (ledger, equal)))
+    return f" ({notes})" if notes else ""
 
 
 def sources(document: Mapping[str, Any]) -> str:
@@ -252,20 +254,20 @@ def sources(document: Mapping[str, Any]) -> str:
     read: dict[str, list[str]] = {}
     for reading in document["corpora"]:
         failed = " (failed)" if reading.get("failed") else ""
-        read.setdefault(reading["agent"], []).append(f"{reading['retriever']}{_instead(reading)}{failed}")
+        read.setdefault(reading["agent"], []).append(f"{reading['retriever']}{_replacement_note(reading)}{failed}")
     return "; ".join(f"{agent} read {list_of(names)}" for agent, names in read.items()) or "no source"
 
 
-def _instead(reading: Mapping[str, Any]) -> str:
+def _replacement_note(reading: Mapping[str, Any]) -> str:
     """Why a debater that asked for the web read another source."""
     fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 
-def _warnings(document: Mapping[str, Any], *, told: bool) -> Iterator[Line]:
+def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator[Line]:
     """Each warning once, without those shown at the verdict; the demonstration model's warning comes last."""
-    others = other_warnings(document, told=told)
-    demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not told]
+    others = other_warnings(document, without_caveats=without_caveats)
+    demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not without_caveats]
     if others:
         yield own_line(WARNINGS, "caution")
     for text in others:
@@ -274,66 +276,71 @@ def _warnings(document: Mapping[str, Any], *, told: bool) -> Iterator[Line]:
         yield own_line(detail, "caution")
 
 
-def other_warnings(document: Mapping[str, Any], *, told: bool) -> list[str]:
+def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> list[str]:
     """Warnings in words, each with its count.
 
     Args:
         document: the result, or the part of it that exists.
-        told: whether to leave out the warnings shown at the verdict.
+        without_caveats: whether to leave out the warnings shown at the verdict.
     """
-    beside = {(one["kind"], one["detail"]) for one in caveats(document)} if told else set()
+    beside = {(one["kind"], one["detail"]) for one in caveats(document)} if without_caveats else set()
     others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in beside]
     given = Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")
     return [text + f" ({count} times)" * (count > 1) for text, count in given.items()]
 
 
-def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
+def control_start(control: str, equal: Equal) -> Iterator[Line]:
     """The line for the start of a control."""
-    yield own_line(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
+    yield own_line(f"Running the control {_control_name(control)} at equal {BUDGET_NAMES[equal]} ...", "aside")
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """The control that was run after a debate: its verdict, its cost, and its cost relative to the debate."""
-    if (told := document.get("beside")) is None:
+    if (beside := document.get("beside")) is None:
         return
-    control, held, error = _named(told["control"]), told["document"], told["error"]
-    if held is None or held["status"] != "done":
+    control, run, error = _control_name(beside["control"]), beside["document"], beside["error"]
+    if run is None or run["status"] != "done":
         why = f" ({error['kind']}): {error['detail']}" if error else ": it was interrupted."
-        yield own_line(f"No verdict of {control} beside it{why}", "failure")
+        yield own_line(f"The control {control} has no verdict{why}", "failure")
     else:
-        yield own_line(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
-    if held is not None:
-        yield own_line(costs(held), "aside")
-        yield own_line(f"Relative to the debate: {_multiples(told)}.", "aside")
+        yield own_line(
+            f"The control {control}, at equal {BUDGET_NAMES[beside['equal']]}: {_compared_answer(document, run)}",
+            "finding",
+        )
+    if run is not None:
+        yield own_line(costs(run), "aside")
+        yield own_line(f"Relative to the debate: {_relative_usage(beside)}.", "aside")
 
 
-def _named(control: str) -> str:
+def _control_name(control: str) -> str:
     return control.replace("_", "-")
 
 
-def _compared(document: Mapping[str, Any], held: Mapping[str, Any]) -> str:
+def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """A control's answer, and whether it equals the debate's."""
-    task, own, its = document["task"], held["answer"], document["answer"]
-    said = "none" if own is None else full_answer(task, own)
+    task, own, its = document["task"], run["answer"], document["answer"]
+    own_words = "none" if own is None else full_answer(task, own)
     if own is None or its is None:
-        return f"{said}, as the debate" if own is its else f"{said}, unlike the debate"
-    return f"{said}, {compared_words(task, own, its)}"
+        return f"{own_words}, as the debate" if own is its else f"{own_words}, unlike the debate"
+    return f"{own_words}, {compared_words(task, own, its)}"
 
 
 def compared_words(task: Task, own: str, its: str) -> str:
     """Whether a control's answer equals its debate's, in words."""
     if same_answer(task, own, its):
         return "as the debate"
-    return "in other words than the debate" if task["kind"] in IN_WORDS else "unlike the debate"
+    return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 
 
-def _multiples(told: Mapping[str, Any]) -> str:
+def _relative_usage(beside: Mapping[str, Any]) -> str:
     """A control's use as multiples of its debate's use, with both amounts in USD."""
-    debate, own = told["taken"]["debate"], told["taken"]["control"]
-    usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if told["ratios"]["usd"] is not None else ""
+    debate, own = beside["taken"]["debate"], beside["taken"]["control"]
+    usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if beside["ratios"]["usd"] is not None else ""
     named = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}
     parts = [
-        f"{said} unknown" if (times := told["ratios"][name]) is None else f"{said} x{times:.2f}{usd * (name == 'usd')}"
-        for name, said in named.items()
+        f"{unit} unknown"
+        if (times := beside["ratios"][name]) is None
+        else f"{unit} x{times:.2f}{usd * (name == 'usd')}"
+        for name, unit in named.items()
     ]
     return ", ".join(parts)

@@ -10,27 +10,27 @@ from moot.nodes._records.entries import GATE, RoundRecord, Turn
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.gate import GateSettings
 from moot.transcript.line import Line, own_line
-from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, vote_words
+from moot.transcript.words import FIELDS, HIDDEN_IF_EMPTY, Words, vote_words
 
-FOUND = {
-    "agreed": "The gate ends it: one answer from all, with verified quotes.",
-    "unverified": "The gate leaves it open: one answer from all, with too few verified quotes.",
-    "disputed": "The gate leaves it open: the answers differ.",
+DECISIONS = {
+    "agreed": "The gate ends the debate: all gave the same answer, with verified quotes.",
+    "unverified": "The gate leaves the claim open: all gave the same answer, with too few verified quotes.",
+    "disputed": "The gate leaves the claim open: the answers differ.",
 }
 
 
 class GateWords(Words):
-    """Words for the gate; the debate behind it has its own."""
+    """Words for the gate. All other words are those of the debate behind it."""
 
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""
         return "First answers" if turn["phase"] == GATE else super().heading(turn)
 
     def entries(self, turn: Turn) -> list[str]:
-        """See `Words.told`."""
+        """See `Words.entries`."""
         if turn["phase"] != GATE:
             return super().entries(turn)
-        return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
+        return [field for field in FIELDS if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """The gate's decision."""
@@ -38,20 +38,20 @@ class GateWords(Words):
             yield from super().after_round(record)
             return
         yield own_line(f"Answers: {vote_words(record.get('votes') or [])}.")
-        yield own_line(FOUND[record["reason"]])
+        yield own_line(DECISIONS[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """See `Words.verdict`; used unless the debate took place."""
-        gate = document["metrics"].get("gate")  # unless the run ended before the gate
-        held = gate is not None and gate["debate"] is not None
-        return super().verdict(document) if held else Words.verdict(self, document)
+        """The verdict in the words of the debate, or, if no debate took place, as in `Words.verdict`."""
+        gate = document["metrics"].get("gate")  # None if the run ended before the gate
+        took_place = gate is not None and gate["debate"] is not None
+        return super().verdict(document) if took_place else Words.verdict(self, document)
 
 
 def gate_words(settings: GateSettings, words_of: Any) -> Words:
     """The words for a gate with these settings.
 
     Args:
-        settings: the gate's.
+        settings: the settings of the gate.
         words_of: returns the words for the debate behind it.
     """
     inner: Settings = settings.of_debate(load_graph(settings.debate).settings)

@@ -72,9 +72,9 @@ def on_page(piece: Mapping[str, Any]) -> str:
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
-def count_with_noun(count: int, one: str) -> str:
+def count_with_noun(count: int, noun: str) -> str:
     """A number with its noun: ``1 call``, ``1,200 calls``."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_duration(seconds: float) -> str:
@@ -83,14 +83,14 @@ def format_duration(seconds: float) -> str:
     if whole < 60:
         return f"{seconds:.1f} s" if whole < 10 else f"{whole} s"
     if whole < 3600:
-        return _two(divmod(whole, 60), ("min", "s"))
+        return _two_units(divmod(whole, 60), ("min", "s"))
     if whole < 86400:
-        return _two(divmod(round(whole / 60), 60), ("h", "min"))
+        return _two_units(divmod(round(whole / 60), 60), ("h", "min"))
     days, hours = divmod(round(whole / 3600), 24)
-    return _two((days, hours), ("day" if days == 1 else "days", "h"))
+    return _two_units((days, hours), ("day" if days == 1 else "days", "h"))
 
 
-def _two(amounts: tuple[int, int], units: tuple[str, str]) -> str:
+def _two_units(amounts: tuple[int, int], units: tuple[str, str]) -> str:
     return " ".join(f"{amount:,} {unit}" for amount, unit in zip(amounts, units, strict=True) if amount)
 
 

@@ -13,12 +13,12 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._records.reducers import turn_key
 from moot.nodes._runtime.settings import Settings
 from moot.transcript.end import end
-from moot.transcript.floor import Floor
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, own_line, with_turn_number
+from moot.transcript.order import DebateOrder
 from moot.transcript.words import DECIDING, pieces_of
 
-Said = tuple[str | None, list[Line]]
+HeadedLines = tuple[str | None, list[Line]]
 """Lines, and their heading."""
 
 
@@ -26,103 +26,105 @@ class Live:
     """The lines of a debate that still runs.
 
     Args:
-        settings: the debate's.
+        settings: the settings of the debate.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._words = words_of(settings)
         self._words.decided = {}
         self.speakers = self._words.speakers
-        self._said: set[Hashable] = set()
-        self._floor: Floor[Said] | None = Floor(self._words.at_once[0]) if self._words.at_once else None
+        self._shown: set[Hashable] = set()
+        self._order: DebateOrder[HeadedLines] | None = (
+            DebateOrder(self._words.at_once[0]) if self._words.at_once else None
+        )
 
-    def feed(self, written: Mapping[str, Any]) -> list[Line]:
-        """The new lines of a node's update; headings are lines of the tone ``heading``. Errors come at the end."""
-        if written.get("error"):
+    def feed(self, update: Mapping[str, Any]) -> list[Line]:
+        """The new lines of a node's update; headings are lines of the tone ``heading``. `end` shows errors."""
+        if update.get("error"):
             return []
-        self._words.learn(written)
-        return list(self._new(written))
+        self._words.update(update)
+        return list(self._update_lines(update))
 
     def end(self, document: Mapping[str, Any]) -> list[Line]:
         """The lines that were not shown yet, and how the debate ended."""
         ending = [*end(document, self._words.verdict(document))]
-        told = "\n".join(line.text for line in ending)
-        kept = [
+        shown = "\n".join(line.text for line in ending)
+        left = [
             Line(turn["agent"], with_turn_number("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
-            if reason not in told  # there is no verdict, or it has only some of the reasons
+            if reason not in shown  # there is no verdict, or it has only some of the reasons
         ]
-        return [*self._heard(self._floor.rest() if self._floor else []), *kept, *ending]
+        return [*self._with_headings(self._order.rest() if self._order else []), *left, *ending]
 
-    def _new(self, written: Mapping[str, Any]) -> Iterator[Line]:
-        words, turns, pieces = self._words, written.get("turns") or [], pieces_of(written)
-        if written.get("graph"):
-            yield from words.opening(written, pieces)
-        stop = written.get("stop_reason")
+    def _update_lines(self, update: Mapping[str, Any]) -> Iterator[Line]:
+        words, turns, pieces = self._words, update.get("turns") or [], pieces_of(update)
+        if update.get("graph"):
+            yield from words.opening(update, pieces)
+        stop = update.get("stop_reason")
         decided = any(turn["step"] in DECIDING for turn in turns)
         if decided:
             yield from self._once(("stop", stop), words.stop(stop))
         for turn in turns:
-            yield from self._turn(turn, written)
-        closed = [(record["phase"], record["round"]) for record in written.get("round_log") or []]
+            yield from self._turn_lines(turn, update)
+        closed = [(record["phase"], record["round"]) for record in update.get("round_log") or []]
         for record in words.rounds:
             if (record["phase"], record["round"]) in closed:
                 for line in words.after_round(record):
                     yield from self._once(("round", record["phase"], record["round"], line), [line])
-        yield from self._unsaid(words.weights(written.get("votes") or []))
-        for entry in written.get("graphs") or []:
+        yield from self._unshown(words.weights(update.get("votes") or []))
+        for entry in update.get("graphs") or []:
             heading = words.round_heading(entry["round"])
-            yield from self._once(("hears", entry["round"]), self._heard([(heading, [*words.hearing(entry)])]))
+            yield from self._once(("hears", entry["round"]), self._with_headings([(heading, [*words.hearing(entry)])]))
         if not decided:
             yield from self._once(("stop", stop), words.stop(stop))
         if any(piece.get("status") == "seed" for piece in pieces):
             yield from self._once("pools", words.pools(pieces))
         if any("weight" in piece for piece in pieces):
             yield from self._once("rulings", words.rulings(pieces))
-        for entry in written.get("debates") or []:
-            yield from self._once(("stops", entry["phase"]), self._stopped(entry))
+        for entry in update.get("debates") or []:
+            yield from self._once(("stops", entry["phase"]), self._stop_lines(entry))
 
-    def _turn(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _turn_lines(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         heading = self._words.heading(turn)
         for field in self._words.entries(turn):
             key = (turn_key(turn), field)
-            if key in self._said:
+            if key in self._shown:
                 continue
-            self._said.add(key)
+            self._shown.add(key)
             found = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim itself
-            lines = [] if found else [*self._words.of(field, turn, written)]
-            if self._floor and turn["phase"] in self._words.at_once:
-                yield from self._heard(self._floor.add_event(turn["phase"], turn["round"], (heading, lines)))
+            lines = [] if found else [*self._words.field_lines(field, turn, update)]
+            if self._order and turn["phase"] in self._words.at_once:
+                yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
-                yield from self._heard([(heading, lines)])
+                yield from self._with_headings([(heading, lines)])
         if turn.get("question"):  # a new decision is shown again
-            self._said = {key for key in self._said if not _decided(key)}
+            self._shown = {key for key in self._shown if not _is_deciding(key)}
             self._words.decided = {}
 
-    def _stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        if self._floor:
-            said: Said = (None, [*self._words.stopped(entry)])
-            yield from self._heard(self._floor.add_event(entry["phase"], entry["rounds"], said, last=True))
+    def _stop_lines(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        if self._order:
+            lines: HeadedLines = (None, [*self._words.concurrent_debate_stop(entry)])
+            yield from self._with_headings(self._order.add_event(entry["phase"], entry["rounds"], lines, last=True))
 
-    def _heard(self, said: Iterable[Said]) -> Iterator[Line]:
+    def _with_headings(self, parts: Iterable[HeadedLines]) -> Iterator[Line]:
         """Lines with their headings; each heading is shown once."""
-        for heading, lines in said:
+        for heading, lines in parts:
             if heading:
-                yield from self._unsaid([own_line(heading, "heading")])
+                yield from self._unshown([own_line(heading, "heading")])
             yield from lines
 
     def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:
         """Lines, unless some with this key were shown before."""
-        if key not in self._said:
-            self._said.add(key)
+        if key not in self._shown:
+            self._shown.add(key)
             yield from lines
 
-    def _unsaid(self, lines: Iterable[Line]) -> Iterator[Line]:
+    def _unshown(self, lines: Iterable[Line]) -> Iterator[Line]:
         """The lines that were not shown before."""
         for line in lines:
             yield from self._once(line, [line])
 
 
-def _decided(key: Any) -> bool:
+def _is_deciding(key: Any) -> bool:
     """Whether a key belongs to a turn that decides the debate."""
     return isinstance(key, tuple) and isinstance(key[0], tuple) and key[0][3] in DECIDING

@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.transcript.end import (
-    Said,
+    ShownReasons,
     answer,
     calibration_lines,
     citations,
-    hangs_on,
     headline,
     reason_or_reference,
     reasons,
+    robustness_lines,
 )
 from moot.transcript.line import Line, count_with_noun, line, list_of, own_line
 
-WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
+WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that wins with a verdict."""
 MOST_CITED = 10
 """Most citations to show; a side's arguments may have many."""
-ROUNDED = 1e-5
+ROUNDING_ERROR = 1e-5
 """A difference that rounding in the document can cause between the sum of the parts and the total."""
 
 
-def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
+def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """A panel's verdict: the answer, its confidence, the reasons, the winning side's citations, and dissents.
 
     Args:
         document: the result.
-        said: reasons that were shown before; they are not repeated.
+        shown: reasons that were shown before; they are not repeated.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{votes_for(document)}; {document['stop_reason']}"
@@ -42,12 +42,14 @@ def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
         yield from headline(document, answer(document, how))
     yield confidence(document)
     yield from calibration_lines(document)
-    yield from hangs_on(document)
-    yield from reasons(document, said)
-    if side := WON_BY.get(verdict):
+    yield from robustness_lines(document)
+    yield from reasons(document, shown)
+    if side := WINNING_SIDE.get(verdict):
         yield from citations(document, side, MOST_CITED)
     for one in document["metrics"]["panel"]["dissent"]:
-        yield line(one["agent"], "dissents", f"{one['verdict']} - {reason_or_reference(document, one['reason'], said)}")
+        yield line(
+            one["agent"], "dissents", f"{one['verdict']} - {reason_or_reference(document, one['reason'], shown)}"
+        )
 
 
 def votes_for(document: Mapping[str, Any]) -> str:
@@ -57,7 +59,7 @@ def votes_for(document: Mapping[str, Any]) -> str:
     found = f"{verdict} by {given[verdict]} of {count_with_noun(sum(given.values()), 'judge')}"
     if panel["tied"]:
         first = next(turn["agent"] for turn in document["turns"] if turn.get("verdict") == verdict)
-        found += f"; tied votes, so that of {first} counts"
+        found += f"; tied votes, so the verdict of {first} counts"
     if any(warned["kind"] == "burden_of_refutation" for warned in document["warnings"]):
         found += ", and so not refuted"
     silent = panel["without_verdict"]
@@ -70,7 +72,7 @@ def confidence(document: Mapping[str, Any]) -> Line:
     winning, votes = given[document["raw_verdict"]], sum(given.values())
     base, switch, reflection = (parts[name] for name in ("base", "role_switch", "reflection"))
     total = base + switch + reflection
-    limited = abs(total - document["confidence"]) > ROUNDED
+    limited = abs(total - document["confidence"]) > ROUNDING_ERROR
     digits = next((n for n in (2, 3, 4) if adds_up((base, switch, reflection), total, n)), 4)
     terms = f"base {base:.{digits}f} ({winning} of {votes} votes, quality {parts['quality']:.2f})"
     terms += signed_part("role switch", switch, digits, parts["consistency"] is not None)
@@ -78,8 +80,8 @@ def confidence(document: Mapping[str, Any]) -> Line:
     found = f"{document['confidence']:.{digits}f}"
     if limited:
         bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
-        return own_line(f"Confidence {found}, {backed(document)}: {terms} = {total:.{digits}f}, {bound}", "")
-    return own_line(f"Confidence {found}, {backed(document)}: {terms}", "")
+        return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms} = {total:.{digits}f}, {bound}", "")
+    return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms}", "")
 
 
 def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:

@@ -7,49 +7,51 @@ from typing import Any
 
 from moot.nodes._records.entries import RoundRecord, Turn
 from moot.nodes._runtime.budget import is_bounded
-from moot.nodes._speakers.debaters import low_scores, rests_on_evidence
+from moot.nodes._speakers.debaters import low_scores, needs_evidence
 from moot.nodes._steps.compare import METRICS, agreed_answer, answers_of
-from moot.nodes._texts.show import compared
+from moot.nodes._texts.show import score_and_threshold
 from moot.transcript.line import Line, line, own_line
 from moot.transcript.words import FIELDS, Words
 
 
 class ScoredWords(Words):
-    """Words for Tool-MAD, in either version."""
+    """Words for both versions of Tool-MAD."""
 
     fields = (*FIELDS, "scores")
 
     def entries(self, turn: Turn) -> list[str]:
-        """See `Words.told`; scores are shown once all of them are known."""
-        given = self._given(turn)
-        complete = given and (len(given) == len(self._gates()) or "consistency" in given)
+        """See `Words.entries`; scores are shown once all of them are known."""
+        given = self._known_metrics(turn)
+        complete = given and (len(given) == len(self._gated_metrics()) or "consistency" in given)
         return [field for field in super().entries(turn) if field != "scores" or complete]
 
-    def _merged(self, turn: Turn) -> Turn:
+    def _with_scores(self, turn: Turn) -> Turn:
         """A turn merged with its scores, which arrive one by one; the turn itself if it belongs to no answer."""
         return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
-    def _given(self, turn: Turn) -> list[str]:
-        return [metric for metric in METRICS if metric in self._merged(turn)["scores"]] if turn.get("scores") else []
+    def _known_metrics(self, turn: Turn) -> list[str]:
+        return (
+            [metric for metric in METRICS if metric in self._with_scores(turn)["scores"]] if turn.get("scores") else []
+        )
 
-    def _scores(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        answer, given = self._merged(turn), self._given(turn)
-        grounded = rests_on_evidence(answer, self.settings, self.task)
-        marks = "; ".join(self._mark(metric, answer["scores"][metric], grounded) for metric in given)
+    def _scores(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
+        answer, given = self._with_scores(turn), self._known_metrics(turn)
+        grounded = needs_evidence(answer, self.settings, self.task)
+        marks = "; ".join(self._score_in_words(metric, answer["scores"][metric], grounded) for metric in given)
         yield line(turn["agent"], f"scores r{turn['round']}", marks)
 
-    def _gates(self) -> list[str]:
+    def _gated_metrics(self) -> list[str]:
         """The scores with thresholds, which decide whether a consensus is stable."""
         return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
 
-    def _mark(self, metric: str, value: float | None, grounded: bool) -> str:
+    def _score_in_words(self, metric: str, value: float | None, grounded: bool) -> str:
         name = metric.replace("_", " ")
         threshold = getattr(self.settings, f"{metric}_threshold", None)
         if threshold is None:
             return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
         if value is None and metric == "faithfulness" and not grounded:
             return f"{name} not applicable"
-        return f"{name} {compared(value, threshold)}"
+        return f"{name} {score_and_threshold(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """Whether the debaters agree, whether the scores make that stable, and what follows."""
@@ -59,30 +61,36 @@ class ScoredWords(Words):
         given = ", ".join(f"{v['agent']} {v['answer'] or 'no answer'}" for v in votes)
         left = record["round"] < self.settings.max_rounds
         if agreed_answer(votes) is not None:
-            why = "they agree" + ("; the scores decide whether that is stable" if self._scored() else self._then(left))
+            why = "they agree" + (
+                "; the scores decide whether that is stable" if self._is_gated() else self._ungated_outcome(left)
+            )
         else:
-            then = f"so the debate goes on{self._unless}" if left else "and the rounds are used up"
+            then = f"so the debate goes on{self._budget_condition}" if left else "and the rounds are used up"
             why = f"they differ, {then}"
         yield own_line(f"Round {record['round']}: {given}: {why}.")
-        if record.get("reason") == "unstable" and (low := self._low(record)):
-            then = f"another round{self._unless}" if left else "the judge decides"
+        if record.get("reason") == "unstable" and (low := self._low_scores(record)):
+            then = f"another round{self._budget_condition}" if left else "the judge decides"
             yield own_line(f"The consensus is not stable ({', '.join(low)} below the threshold): {then}.")
 
     @property
-    def _unless(self) -> str:
+    def _budget_condition(self) -> str:
         """The condition that may prevent the next round."""
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
-    def _then(self, left: bool) -> str:
+    def _ungated_outcome(self, left: bool) -> str:
         """The consequence of a consensus that no scores gate."""
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
-        return f", but every round is run{self._unless}" if left else "; the rounds are used up, so the judge decides"
+        return (
+            f", but every round is run{self._budget_condition}"
+            if left
+            else "; the rounds are used up, so the judge decides"
+        )
 
-    def _scored(self) -> bool:
-        return bool(self._gates()) and self.settings.scoring == "on"
+    def _is_gated(self) -> bool:
+        return bool(self._gated_metrics()) and self.settings.scoring == "on"
 
-    def _low(self, record: RoundRecord) -> list[str]:
+    def _low_scores(self, record: RoundRecord) -> list[str]:
         """The scores below their thresholds, in the order of the debaters."""
         answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
         low = low_scores(answers, self.settings, self.task)

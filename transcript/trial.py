@@ -1,6 +1,6 @@
 """A trial in words: the evidence found and admitted, two concurrent debates, and the panel.
 
-Those who speak for a side are called by its name.
+Agents who speak for a side are called by the side's name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ POOLS = {
 """The purpose of the search behind each pool."""
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
-SOME = 5
+MOST_TITLES = 5
 """Most titles that are listed; the rest is counted."""
 
 
@@ -79,7 +79,7 @@ class TrialWords(Words):
 
     # --- the negotiation --------------------------------------------------------------------------------------------
 
-    def _premises(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _premises(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["agent"] == PERSON:
             return
         for number, premise in enumerate(turn["premises"] or [], 1):
@@ -87,7 +87,7 @@ class TrialWords(Words):
         if turn["premises"] is None:
             yield line(turn["agent"], "finds", unusable(turn), "warning")
 
-    def _supporting_query(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _supporting_query(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["supporting_query"] is None:
             yield line(turn["agent"], "asks", unusable(turn), "warning")
             return
@@ -102,22 +102,24 @@ class TrialWords(Words):
                 found = {id for turn in turns for id in turn["evidence_ids"]}
                 new = [piece for piece in pieces if piece.get("pool") == pool]
                 more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
-                names = first_names([piece["title"] or piece["source"] for piece in new])
-                said = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
-                yield line(turns[0]["agent"], "finds", said)
+                names = first_of_names([piece["title"] or piece["source"] for piece in new])
+                text = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
+                yield line(turns[0]["agent"], "finds", text)
 
-    def _challenges(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _challenges(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         for one in turn["challenges"] or []:
             shown = one["evidence_id"] in turn["evidence_ids"]
-            yield line(turn["agent"], "challenges", f"{self._piece(one['evidence_id'], shown)} - {one['reason']}")
+            yield line(
+                turn["agent"], "challenges", f"{self._piece_in_words(one['evidence_id'], shown)} - {one['reason']}"
+            )
         if turn["challenges"] is None:
             yield line(turn["agent"], "challenges", unusable(turn), "warning")
         elif not turn["challenges"]:
             yield line(turn["agent"], "challenges", "nothing")
 
-    def _relevance(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _relevance(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["relevance"] is None:  # pieces that are weighed are shown with the rulings
-            about = ", ".join(titled(piece) for piece in self._known(turn))
+            about = ", ".join(titled(piece) for piece in self._known_pieces(turn))
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
@@ -125,35 +127,35 @@ class TrialWords(Words):
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
         weighed = [piece for piece in pieces if "weight" in piece]
         for status, does in RULINGS.items():
-            of = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
+            ruled = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
             above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
-            if of:
-                names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in of)
-                yield line("arbiter", does, f"{count_with_noun(len(of), 'piece')}{above}: {names}")
+            if ruled:
+                names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in ruled)
+                yield line("arbiter", does, f"{count_with_noun(len(ruled), 'piece')}{above}: {names}")
             elif status == "admitted":
                 yield line("arbiter", does, f"nothing{above}", "warning")
 
     # --- a debate in court ------------------------------------------------------------------------------------------
 
-    def _gap(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        return self._told(turn, "lacks", turn["gap"])
+    def _gap(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
+        return self._statement(turn, "lacks", turn["gap"])
 
-    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         """The query, if it is not shown yet, and a note if nothing was found."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
-            yield from self._nothing(turn, written, turn["agent"], "finds", f"{what}: ")
+            yield from self._no_results(turn, update, turn["agent"], "finds", f"{what}: ")
             return
         if "formulated" in turn:
             refined = " (as the court refined it)" if turn["formulated"] != turn["query"] else ""
             how = " (as no query could be formulated)" if turn["formulated"] is None else refined
             yield line(side_name(turn), "asks", f"{turn['query']}{how}")
-        yield from self._nothing(turn, written, side_name(turn), "finds")
+        yield from self._no_results(turn, update, side_name(turn), "finds")
 
-    def _joined(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _joined(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         """How many pieces were found, how novel they are, and which of them join the record."""
-        found = [piece for piece in written.get("evidence") or [] if piece["id"] in turn["evidence_ids"]]
+        found = [piece for piece in update.get("evidence") or [] if piece["id"] in turn["evidence_ids"]]
         joined = [titled(self.pieces[id]) for id in turn["joined"] if id in self.pieces]
         if turn["evidence_ids"]:
             many = f"{len(joined) or 'none'} {'join' if len(joined) > 1 else 'joins'} the record"
@@ -161,15 +163,15 @@ class TrialWords(Words):
             how = f"mean novelty {last_values([turn['scores'].get('novelty')], 1)}"
             how += f"; {barred} not admitted before" if barred else ""
             least = self.settings.min_request_similarity
-            beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
-            how += f"; {beside} not near the request" if beside else ""
+            dissimilar = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
+            how += f"; {dissimilar} not similar to the request" if dissimilar else ""
             yield line(
                 side_name(turn),
                 "finds",
-                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){first_names(joined)}",
+                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){first_of_names(joined)}",
             )
 
-    def _ended(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _ended(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["ended"]:
             share = turn["scores"].get("redundancy") or 0.0
             why = {
@@ -179,17 +181,17 @@ class TrialWords(Words):
             }
             yield line(side_name(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
 
-    def _argument(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _argument(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
-        return self._told(turn, "argues", turn["argument"], by, "answer")
+        return self._statement(turn, "argues", turn["argument"], by, "answer")
 
-    def _needed(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _needed(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["needed"] is None:
             yield line(side_name(turn), "wants", unusable(turn), "warning")
         elif turn["needed"]:
             yield line(side_name(turn), "wants", with_reason(f"an expert on {turn['expertise']}", turn["reason"]))
 
-    def _granted(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _granted(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         what = {True: "hears", False: "refuses", None: "rules"}[turn["granted"]]
         whose = f"the {turn['side']}'s expert"
         ruled = f"on {whose} {unusable(turn)}" if turn["granted"] is None else whose
@@ -197,30 +199,30 @@ class TrialWords(Words):
             turn["agent"], what, with_reason(ruled, turn["reason"]), "warning" if turn["granted"] is None else ""
         )
 
-    def _testimony(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _testimony(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         called = f"(called by the {turn['side']}, on {turn['expertise']}) "
-        return self._told(turn, "testifies", turn["testimony"], called, "answer")
+        return self._statement(turn, "testifies", turn["testimony"], called, "answer")
 
-    def _told(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
+    def _statement(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
         """A statement, and its citations."""
         if text is None:
             yield line(side_name(turn), what, unusable(turn), "warning")
             return
         yield line(side_name(turn), what, before + text, tone)
-        marks = dict.fromkeys(self._cited(citation) for citation in turn.get("citations") or [])
+        marks = dict.fromkeys(self._citation_in_words(citation) for citation in turn.get("citations") or [])
         if marks:
             yield line("", "cites", "; ".join(marks))
 
-    def _cited(self, citation: Mapping[str, Any]) -> str:
+    def _citation_in_words(self, citation: Mapping[str, Any]) -> str:
         shown = not citation["fabricated"]
         missing = " (the quote is not found there)" * (shown and not citation["verified"])
-        return self._piece(citation["evidence_id"], shown) + missing
+        return self._piece_in_words(citation["evidence_id"], shown) + missing
 
-    def _piece(self, id: str, shown: bool) -> str:
+    def _piece_in_words(self, id: str, shown: bool) -> str:
         """A piece that a participant names: its title and id, or only the id if the participant was not shown it."""
         return titled(self.pieces[id]) if shown and id in self.pieces else f"{id[:80]} (no such piece was shown)"
 
-    def _logic(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _logic(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         score = turn["scores"].get("reflection")
         if score is None:
             yield line(side_name(turn), "reflects", unusable(turn), "warning")
@@ -228,34 +230,36 @@ class TrialWords(Words):
         parts = f"logic {turn['logic']:.2f}, novelty {turn['novelty']:.2f}, rebuttal {turn['rebuttal']:.2f}"
         yield line(side_name(turn), "reflects", with_reason(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
 
-    def _debate_resolved(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _debate_resolved(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["debate_resolved"] is None:
             yield line(turn["agent"], "scores", unusable(turn), "warning")
             return
-        for side, of in (("plaintiff", turn["plaintiff"]), ("defense", turn["defense"])):
-            if of:
-                three = f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}"
-                yield line(turn["agent"], "scores", with_reason(f"{side}: {three}", of["reason"]))
+        for side, rating in (("plaintiff", turn["plaintiff"]), ("defense", turn["defense"])):
+            if rating:
+                scores = (
+                    f"logic {rating['logic']:.2f}, evidence {rating['evidence']:.2f}, rebuttal {rating['rebuttal']:.2f}"
+                )
+                yield line(turn["agent"], "scores", with_reason(f"{side}: {scores}", rating["reason"]))
         still = "; ".join(turn["unresolved_premises"] or [])
         if turn["debate_resolved"]:
-            yield line(turn["agent"], "finds", f"the debate resolved{self._early(turn)}", "finding")
+            yield line(turn["agent"], "finds", f"the debate resolved{self._early_note(turn)}", "finding")
         if still:
             yield line(turn["agent"], "finds", f"still open: {still}")
 
-    def _close(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        found = {True: f"to close the debate{self._early(turn)}", False: "to go on", None: unusable(turn)}
+    def _close(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
+        found = {True: f"to close the debate{self._early_note(turn)}", False: "to go on", None: unusable(turn)}
         tone: Tone = "warning" if turn["close"] is None else "finding"
         yield line(turn["agent"], "decides", with_reason(found[turn["close"]], turn["reason"]), tone)
 
-    def _early(self, turn: Turn) -> str:
+    def _early_note(self, turn: Turn) -> str:
         """A note if the debate may not end yet."""
         if not self.settings.progressive_retrieval:
             return " (which does not end it: without progressive retrieval all rounds take place)"
         least = self.settings.min_rounds
         return f" (which does not end it before round {least})" if turn["round"] < least else ""
 
-    def stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """Why one of the two debates stops."""
+    def concurrent_debate_stop(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        """Why one of the two concurrent debates stops."""
         why = {
             "reflection_plateau": "the sides' reflections hardly change any more (total "
             f"{last_values(entry['reflection_total'], 3)})",
@@ -273,7 +277,7 @@ class TrialWords(Words):
 
     # --- the panel --------------------------------------------------------------------------------------------------
 
-    def _overall(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _overall(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["overall"] is None:
             yield line(turn["agent"], "finds", unusable(turn), "warning")
             return
@@ -282,14 +286,16 @@ class TrialWords(Words):
         for one in turn["contradictions"] or []:
             yield line(turn["agent"], "finds", f"a contradiction: {one}")
 
-    def _verdict(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _verdict(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["verdict"] is None:
             yield line(turn["agent"], "decides", unusable(turn), "warning")
             return
         evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)  # type: ignore[literal-required]
         scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
         found = f"{turn['verdict']} ({scores} of 10)"
-        yield line(turn["agent"], "decides", with_reason(found, self.why(turn, turn["reason"])), "answer")
+        yield line(
+            turn["agent"], "decides", with_reason(found, self.reasons_or_reference(turn, turn["reason"])), "answer"
+        )
 
 
 def unusable(turn: Turn) -> str:
@@ -304,10 +310,10 @@ def side_name(turn: Turn) -> str:
     return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else turn["agent"]
 
 
-def first_names(names: Sequence[str]) -> str:
+def first_of_names(names: Sequence[str]) -> str:
     """The first of several names, and the number of others."""
-    more = [f"and {len(names) - SOME} more"] if len(names) > SOME else []
-    return f": {'; '.join([*names[:SOME], *more])}" if names else ""
+    more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
+    return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""
 
 
 def last_values(values: Sequence[float | None], count: int) -> str:

@@ -45,7 +45,7 @@ FIELDS = (
     "answer",
 )
 """Fields of turns that are shown, in this order, each by the method with its name."""
-OFTEN_EMPTY = {"thought", "query"}
+HIDDEN_IF_EMPTY = {"thought", "query"}
 """Fields that are shown only if they are not empty."""
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
 """The action of an agent who gives an answer, by the turn's step."""
@@ -56,7 +56,7 @@ STOPS = {
     "budget_exhausted": "The budget is used up.",
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
-AT_THE_VERDICT = "reasons: see the verdict"
+SEE_VERDICT = "reasons: see the verdict"
 """Replaces reasons that the verdict gives."""
 NAMED_VOTERS = 8
 """If more agents vote for an answer, only their number is shown."""
@@ -70,7 +70,7 @@ class Words:
     """Words for debates with a class of settings.
 
     Args:
-        settings: the debate's.
+        settings: the settings of the debate.
     """
 
     fields: Sequence[str] = FIELDS
@@ -91,17 +91,17 @@ class Words:
         self.reasons: dict[str, Turn | None] = {}
         self.decided: dict[str, Turn] | None = None
 
-    def learn(self, written: Mapping[str, Any]) -> None:
+    def update(self, update: Mapping[str, Any]) -> None:
         """Reads a node's update."""
-        self.turns = merge_turns(self.turns, written.get("turns") or [])
-        self.rounds = merge_rounds(self.rounds, written.get("round_log") or [])
-        if written.get("graph"):
-            self.task = written["task"]
-            self.subject = written["task"]["subject"]
-        for piece in pieces_of(written):
+        self.turns = merge_turns(self.turns, update.get("turns") or [])
+        self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
+        if update.get("graph"):
+            self.task = update["task"]
+            self.subject = update["task"]["subject"]
+        for piece in pieces_of(update):
             self.pieces.setdefault(piece["id"], piece)
 
-    def why(self, turn: Turn, reason: str | None) -> str:
+    def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
         """The reasons of an answer, or a reference to them: each is shown once.
 
         ``reasons`` has the turn that gave them first, or None if the verdict gives them. ``decided`` is for a debate
@@ -113,32 +113,32 @@ class Words:
                 self.reasons[reason] = turn
                 return reason
             self.decided[reason] = turn
-            return AT_THE_VERDICT
+            return SEE_VERDICT
         first = self.reasons.get(reason)
         if first:
             return f"as {first['agent']} said" + f" in round {first['round']}" * self.in_rounds
-        return AT_THE_VERDICT if reason else ""
+        return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
         """Whether a turn decides the debate immediately: a judge's turn, or the only answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
-    def opening(self, written: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
+    def opening(self, update: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
         """The task of the debate, its system, and the texts that were given with it."""
-        task = written["task"]
-        yield own_line(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
-        if said := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
-            yield own_line(f"Said by: {said}" if task.get("speaker") else f"Said: {said}", "aside")
+        task = update["task"]
+        yield own_line(f"{task['subject'].capitalize()}: {update['claim']}", "heading")
+        if origin := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
+            yield own_line(f"Said by: {origin}" if task.get("speaker") else f"Said: {origin}", "aside")
         labels = [full_answer(task, label) for label in task["labels"]]
         answers = ", ".join(f'"{label}"' if "," in label else label for label in labels)
         answers = answers or task["kind"].replace("_", " ")
-        yield own_line(f"Graph {written['graph']}; answers: {answers}", "aside")
+        yield own_line(f"Graph {update['graph']}; answers: {answers}", "aside")
         if given:
             yield own_line(f"Given with it: {count_with_noun(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
-        """The heading of a turn; None if it is that of the previous one."""
+        """The heading of a turn; None if the previous heading still applies."""
         shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # shared steps come before the first round
         return None if shared else self.round_heading(turn["round"])
 
@@ -150,54 +150,54 @@ class Words:
 
     def entries(self, turn: Turn) -> list[str]:
         """The fields of a turn that are shown, in order."""
-        return [field for field in self.fields if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
+        return [field for field in self.fields if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
-    def of(self, field: str, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def field_lines(self, field: str, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         """The lines for a turn's field, and for the data written with it."""
-        found: Iterator[Line] = getattr(self, f"_{field}")(turn, written)
+        found: Iterator[Line] = getattr(self, f"_{field}")(turn, update)
         return found
 
-    def _thought(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _thought(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if self.thoughts.get(turn["agent"]) != turn["thought"]:  # one thought may lead to several searches
             self.thoughts[turn["agent"]] = turn["thought"]
             yield line(turn["agent"], "thinks", turn["thought"])
 
-    def _tool(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _tool(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         query = turn.get("query") or "(not carried out)"
         yield line(turn["agent"], with_turn_number("asks", turn), f"{turn['tool']}: {query}")
 
-    def _query(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _query(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if "tool" not in turn:
             yield line(turn["agent"], "asks", turn["query"] or "")
 
-    def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         what = with_turn_number("finds", turn)
         choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
-        for number, piece in enumerate(self._known(turn), 1):
-            place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
+        for number, piece in enumerate(self._known_pieces(turn), 1):
+            prefix = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
             yield line(
                 turn["agent"],
                 what,
-                f"{place}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
+                f"{prefix}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
                 link=piece.get("url"),
             )
-        yield from self._nothing(turn, written, turn["agent"], what)
+        yield from self._no_results(turn, update, turn["agent"], what)
 
-    def _nothing(
-        self, turn: Turn, written: Mapping[str, Any], agent: str, what: str, for_what: str = ""
+    def _no_results(
+        self, turn: Turn, update: Mapping[str, Any], agent: str, what: str, for_what: str = ""
     ) -> Iterator[Line]:
         """A line about a search without results; no line if there are results."""
         if turn["retrieval"] == "failed":
             yield line(agent, what, f"{for_what}nothing, because a source could not be searched", "warning")
         elif not turn["evidence_ids"]:
-            asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in written.get("corpora") or []))
+            asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in update.get("corpora") or []))
             yield line(agent, what, f"{for_what}nothing in {asked}" if asked else f"{for_what}nothing")
 
-    def _selected(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _selected(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["selected"] is None:
             yield line(turn["agent"], "selects", "nothing: its reply could not be used", "warning")
             return
-        chosen = "; ".join(map(titled, self._known(turn))) if turn["selected"] else "nothing"
+        chosen = "; ".join(map(titled, self._known_pieces(turn))) if turn["selected"] else "nothing"
         dropped = ", ".join(map(str, turn.get("dropped") or []))
         yield line(
             turn["agent"],
@@ -205,10 +205,10 @@ class Words:
             with_reason(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
         )
 
-    def _known(self, turn: Turn) -> list[Any]:
+    def _known_pieces(self, turn: Turn) -> list[Any]:
         return [self.pieces[id] for id in turn.get("evidence_ids", []) if id in self.pieces]
 
-    def _comparisons(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _comparisons(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         for check in turn["comparisons"]:
             found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
             yield line(
@@ -217,33 +217,33 @@ class Words:
                 with_reason(f'{found} "{check["with"]}"', check["reason"]),
             )
 
-    def _agree(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _agree(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
         if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
             found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, judged by the answers' texts)"
         yield line(turn["agent"], "finds", with_reason(found, turn.get("reason")), "finding")
 
-    def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _preferred(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         if turn["preferred"]:
-            found, why = turn["preferred"], self.why(turn, turn.get("reason"))
+            found, why = turn["preferred"], self.reasons_or_reference(turn, turn.get("reason"))
         else:
             found = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
             why = turn.get("reason") or ""
         yield line(turn["agent"], "prefers", with_reason(found, why), "finding")
 
-    def _comment(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _comment(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         comment, sure = turn["comment"], turn.get("confidence")
-        said = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
-        yield line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {said}")
+        text = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
+        yield line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {text}")
 
-    def _score(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _score(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         given = unusable(turn) if turn["score"] is None else f"{turn['score']:.2f}"
         yield line(turn["agent"], "scores", f"{turn.get('reviewed', 'an answer')}: {given}")
 
-    def _summary(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _summary(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         yield line(turn["agent"], "sums up", turn["summary"] or unusable(turn))
 
-    def _answer(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _answer(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         what = ANSWERS.get(turn["step"], turn["step"])
         what = f"answer {turn['number']}" if "number" in turn else what
         if turn["answer"] is None:
@@ -251,12 +251,14 @@ class Words:
             return
         sure = turn.get("confidence")
         answer = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
-        yield line(turn["agent"], what, with_reason(answer, self.why(turn, turn["rationale"])), "answer")
+        yield line(
+            turn["agent"], what, with_reason(answer, self.reasons_or_reference(turn, turn["rationale"])), "answer"
+        )
 
-    def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _about(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         """The words of a person who was asked."""
-        for what, said in reviewed(turn, self.pieces):
-            yield line(turn["agent"], what, said, "person")
+        for what, text in person_actions(turn, self.pieces):
+            yield line(turn["agent"], what, text, "person")
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -267,7 +269,7 @@ class Words:
             yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {vote_words(votes)}.")
 
     def _voters(self, round: int) -> int:
-        """How many agents answer in a round: all declared ones, without those whose models have failed by then."""
+        """The number of agents who answer in a round: the declared agents whose models have not failed by then."""
         failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] <= round}
         return len(set(self.speakers) - failed)
 
@@ -296,7 +298,7 @@ class Words:
         """The verdict of a debate that is done."""
         return verdict(document, self.reasons)
 
-    # --- what only trials have --------------------------------------------------------------------------------------
+    # --- only in trials ---------------------------------------------------------------------------------------------
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """The evidence, before it is weighed."""
@@ -306,29 +308,29 @@ class Words:
         """The rulings on the evidence."""
         yield from ()
 
-    def stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """Why one debate of several stops."""
+    def concurrent_debate_stop(self, entry: Mapping[str, Any]) -> Iterator[Line]:
+        """Why one of several concurrent debates stops."""
         yield from ()
 
 
-def pieces_of(written: Mapping[str, Any]) -> list[Any]:
+def pieces_of(update: Mapping[str, Any]) -> list[Any]:
     """The evidence that a node wrote."""
-    return written.get("evidence") or []
+    return update.get("evidence") or []
 
 
-def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
+def person_actions(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A person's changes and remarks, each with its verb; "accepts" if there are none."""
 
     def names(ids: Sequence[str]) -> str:
         return "; ".join(titled(pieces[id]) for id in ids)
 
-    said = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
-    said += [("premise", premise) for premise in turn.get("premises") or []]
-    said += [("strikes", names(turn["struck"]))] if turn.get("struck") else []
-    said += [("adds", names(turn["added"]))] if turn.get("added") else []
-    said += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
-    said += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
-    return said or [("accepts", turn["step"].removeprefix("review_"))]
+    changes = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
+    changes += [("premise", premise) for premise in turn.get("premises") or []]
+    changes += [("strikes", names(turn["struck"]))] if turn.get("struck") else []
+    changes += [("adds", names(turn["added"]))] if turn.get("added") else []
+    changes += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
+    changes += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
+    return changes or [("accepts", turn["step"].removeprefix("review_"))]
 
 
 def weighted(name: str, weights: Mapping[str, float]) -> str:

@@ -1,1 +1,1 @@
-"""The server beside the LangGraph API: the local page, and access control."""
+"""The server's part that LangGraph does not have: the local page, and access control."""

@@ -15,21 +15,21 @@ from fastapi import FastAPI
 from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
 from moot.graphs._registry import installed_systems
-from moot.nodes._models.keeping import current_use
-from moot.nodes._models.session import recorded_in, recording
+from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.session import recording, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
-from moot.web.cancelling import listen_on
+from moot.web.cancelling import check_cancellation_to_the_end
 from moot.web.checks import Checks
 from moot.web.docs import Docs
 from moot.web.guard import Guard
+from moot.web.idempotency import IdempotencyKeys
 from moot.web.login import Login
 from moot.web.mcp import Tools
 from moot.web.metrics import Metrics, begin_server_telemetry
-from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.service.quotas import Quotas
-from moot.web.service.stores import STARTING, shared_stores
+from moot.web.service.stores import START_LOCK, shared_stores
 from moot.web.table import TABLE
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -41,18 +41,19 @@ async def record_debates() -> AsyncIterator[None]:
     check_auth()
     current_use()  # raises if the mode is not valid
     await asyncio.to_thread(begin_server_telemetry)
-    await asyncio.to_thread(installed_systems)  # imports them now, because that would delay requests
+    await asyncio.to_thread(installed_systems)  # imports them now, because a later import would delay a request
     async with AsyncExitStack() as stack:
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
-        with recorded_in(TABLE):
+        with report_to(TABLE):
             yield
 
 
-class Noting:
+class DebateRecording:
     """Middleware that records debates from before the server's first run starts until its last run has ended.
 
-    Our `lifespan` is too short: servers start it after their workers, which may run at once, and end it before them.
+    `lifespan` is too short for this: servers start it after their workers, which may already run debates, and end it
+    before the workers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -66,9 +67,9 @@ class Noting:
             try:
                 await stack.enter_async_context(record_debates())
             except Exception as error:
-                said = error.detail if isinstance(error, MootError) else traceback.format_exc()
+                message = error.detail if isinstance(error, MootError) else traceback.format_exc()
                 await receive()
-                await send({"type": "lifespan.startup.failed", "message": said})
+                await send({"type": "lifespan.startup.failed", "message": message})
                 raise
             return await self.app(scope, receive, send)
 
@@ -76,9 +77,9 @@ class Noting:
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Starts the page's background work, and ends it with the server."""
-    STARTING.end()
+    START_LOCK.end()
     async with AsyncExitStack() as stack:
-        if recording() is not TABLE:  # under a mount prefix, LangGraph's server skips middleware
+        if recording() is not TABLE:  # because LangGraph's server skips middleware under a mount prefix
             await stack.enter_async_context(record_debates())
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore
@@ -92,13 +93,13 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
             await BATCHES.close()
 
 
-BEFORE = (Noting, Guard, Login, Metrics, Checks, Once, Quotas, Docs, Tools)
+MIDDLEWARE = (DebateRecording, Guard, Login, Metrics, Checks, IdempotencyKeys, Quotas, Docs, Tools)
 app = FastAPI(
     title="moot",
     routes=[*ROUTES],
-    middleware=[Middleware(one) for one in BEFORE],
+    middleware=[Middleware(one) for one in MIDDLEWARE],
     lifespan=lifespan,
     docs_url=None,
     redoc_url=None,
 )
-listen_on()
+check_cancellation_to_the_end()

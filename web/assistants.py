@@ -14,7 +14,7 @@ from moot.core.errors import WorldError
 from moot.graphs.presets import PRESETS, Preset
 from moot.web.login import TOKEN
 
-OURS = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
+NAMESPACE = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
 """The UUID namespace of our assistants' ids, so that a second run finds the same assistants."""
 
 
@@ -36,19 +36,19 @@ def create_assistants(url: str) -> dict[str, str]:
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(
-            f"The server at {url} could not be asked ({error}). Start one with: moot serve", kind="no_server"
+            f"The server at {url} did not answer ({error}). Start one with: moot serve", kind="no_server"
         ) from error
 
 
 def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
     """Creates or updates one assistant."""
-    named = str(uuid5(OURS, name))
+    assistant_id = str(uuid5(NAMESPACE, name))
     wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
-    known = client.assistants.search(metadata={"preset": name})
-    if not known:
-        client.assistants.create(preset.graph, assistant_id=named, metadata={"preset": name}, **wanted)
+    existing = client.assistants.search(metadata={"preset": name})
+    if not existing:
+        client.assistants.create(preset.graph, assistant_id=assistant_id, metadata={"preset": name}, **wanted)
         return "created"
-    if all(known[0].get(key) == value for key, value in wanted.items()):
+    if all(existing[0].get(key) == value for key, value in wanted.items()):
         return "unchanged"
-    client.assistants.update(named, graph_id=preset.graph, **wanted)
+    client.assistants.update(assistant_id, graph_id=preset.graph, **wanted)
     return "updated"

@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
 """The user of a server without users."""
-asking: ContextVar[str | None] = ContextVar("asking", default=None)
+current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user, if `MOOT_USERS` names users; users cannot see each other's debates."""
-OF_THE_BODY = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
+BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 
 
 def caller_client(scope: Scope) -> LangGraphClient:
@@ -33,7 +33,7 @@ def caller_client(scope: Scope) -> LangGraphClient:
     LangGraph's own client (`get_client` without an address) bypasses a server's `Auth` object, and so sees the threads
     of all users.
     """
-    headers = {name: value for name, value in Headers(scope=scope).items() if name not in OF_THE_BODY}
+    headers = {name: value for name, value in Headers(scope=scope).items() if name not in BODY_HEADERS}
     transport = httpx.ASGITransport(scope["app"], raise_app_exceptions=False)
     return LangGraphClient(httpx.AsyncClient(base_url="http://moot", transport=transport, headers=headers))
 
@@ -73,7 +73,7 @@ def check_auth() -> None:
     )
 
 
-def in_public(error: MootError) -> str:
+def public_text(error: MootError) -> str:
     """The text of an error for callers; it does not reveal the database's address."""
     if error.kind != "queue":
         return error.detail
@@ -81,7 +81,7 @@ def in_public(error: MootError) -> str:
     return "The server's database cannot be reached. Try again in a minute."
 
 
-def json_in(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """Parses a request's body as JSON.
 
     Raises:

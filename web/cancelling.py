@@ -16,7 +16,7 @@ PACKAGE = "langgraph_runtime_inmem"
 RUNTIME = f"{PACKAGE}.ops"
 
 
-def listen_on() -> None:
+def check_cancellation_to_the_end() -> None:
     """Makes the development server, if this process is one, check for cancellation until a run is over.
 
     Raises:
@@ -28,8 +28,8 @@ def listen_on() -> None:
         runtime: Any = import_module(RUNTIME)
     except ImportError:
         runtime = None
-    heard = getattr(runtime, "listen_for_cancellation", None)
-    if heard is None:
+    original = getattr(runtime, "listen_for_cancellation", None)
+    if original is None:
         raise UserError(
             f"This release of langgraph-runtime-inmem has no {RUNTIME}.listen_for_cancellation, without which a "
             "debate that runs for more than four minutes cannot be stopped. Install the releases that moot was tested "
@@ -37,8 +37,8 @@ def listen_on() -> None:
             kind="missing_package",
         )
 
-    async def listen(queue: Any, run_id: Any, thread_id: Any, done: Any) -> None:
+    async def listen_until_done(queue: Any, run_id: Any, thread_id: Any, done: Any) -> None:
         while not done.is_set():
-            await heard(queue, run_id, thread_id, done)
+            await original(queue, run_id, thread_id, done)
 
-    runtime.listen_for_cancellation = listen
+    runtime.listen_for_cancellation = listen_until_done

@@ -31,11 +31,11 @@ EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 """The state of a thread without a run."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Routes that run on a thread."""
-ASKING = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
+RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
 """Routes that run graphs or create assistants."""
-LOADED = ("embedder", "reranker", "cross_encoder", "source_summaries")
+MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
-READ = ("sources", "fallback", "retriever")
+SOURCE_SETTINGS = ("sources", "fallback", "retriever")
 """Settings that may name a Python object."""
 
 
@@ -56,7 +56,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
         if isinstance(asked, dict):
             check_input(asked, path)
             for values, _ in settings_in(asked):
-                check_listed(values)
+                check_loading(values)
             await check_settings(asked, path, client)
             await check_thread(asked, path, client)
 
@@ -68,8 +68,8 @@ def check_input(asked: Mapping[str, Any], path: str) -> None:
         UserError: it is not an object.
     """
     given = asked.get("input")
-    begins = path in WITHOUT_THREAD and not asked.get("command")
-    if "assistant_id" in asked and not isinstance(given, dict) and (begins or given is not None):
+    starts = path in WITHOUT_THREAD and not asked.get("command")
+    if "assistant_id" in asked and not isinstance(given, dict) and (starts or given is not None):
         raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
 
 
@@ -81,9 +81,9 @@ async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphCli
     """
     command, found = asked.get("command"), ON_THREAD.match(path)
     reply = command.get("resume") if isinstance(command, dict) else None
-    goes_on = "assistant_id" in asked and asked.get("input") is None and (reply is not None or not command)
+    continues = "assistant_id" in asked and asked.get("input") is None and (reply is not None or not command)
     past = asked.get("checkpoint") or asked.get("checkpoint_id")
-    if not goes_on or past or not (found or path in WITHOUT_THREAD):
+    if not continues or past or not (found or path in WITHOUT_THREAD):
         return
     state = await state_of(found[1], asked, client) if found else EMPTY
     if state is None:
@@ -123,32 +123,32 @@ async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphC
     if graph not in graph_names(others=True):
         return  # the server refuses it itself
     kind = load_graph(graph, others=True).settings
-    for values, ours in given:
-        known = values if ours else {key: value for key, value in values.items() if key in kind.model_fields}
+    for values, settings_only in given:
+        known = values if settings_only else {key: value for key, value in values.items() if key in kind.model_fields}
         checked_settings(kind, {**own, **known}, graph)
 
 
-def check_listed(values: Any) -> None:
+def check_loading(values: Any) -> None:
     """Refuses settings that would load a local model or module which the administrator did not list.
 
     Raises:
-        UserError: they would.
+        UserError: the settings would load such a model or module.
     """
     if isinstance(values, list):
         for value in values:
-            check_listed(value)
+            check_loading(value)
     elif isinstance(values, Mapping):
         for key, value in values.items():
-            if key in LOADED and isinstance(value, str) and not loads_nothing(key, value):
+            if key in MODEL_SETTINGS and isinstance(value, str) and not needs_no_local_model(key, value):
                 check_model(value, key)
-            for name in (value if isinstance(value, list) else [value]) if key in READ else ():
+            for name in (value if isinstance(value, list) else [value]) if key in SOURCE_SETTINGS else ():
                 if isinstance(name, str) and name.startswith("langchain:"):
                     check_source(name.removeprefix("langchain:"))
-            check_listed(value)
+            check_loading(value)
 
 
-def loads_nothing(setting: str, value: str) -> bool:
-    """Whether the value of a setting in `LOADED` names no local model."""
+def needs_no_local_model(setting: str, value: str) -> bool:
+    """Whether the value of a setting in `MODEL_SETTINGS` names no local model."""
     if setting == "embedder":
         return value.startswith(ENDPOINTS)
     return setting == "source_summaries" and value in ("model", "none")
@@ -161,17 +161,17 @@ def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], b
     """
     config = asked.get("config")
     older = config.get("configurable") if isinstance(config, dict) else None
-    for values, ours in ((asked.get("context"), True), (older, False)):
+    for values, settings_only in ((asked.get("context"), True), (older, False)):
         if isinstance(values, dict) and values:
-            yield values, ours
+            yield values, settings_only
 
 
-async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
+async def assistant(id: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
     """An assistant's graph and settings, by its id; a graph's name means the graph without settings."""
-    if named in graph_names(others=True):
-        return named, {}
+    if id in graph_names(others=True):
+        return id, {}
     try:
-        found: dict[str, Any] = dict(await client.assistants.get(named))
+        found: dict[str, Any] = dict(await client.assistants.get(id))
     except APIError:
         return "", {}
     return found["graph_id"], found.get("context") or {}
@@ -187,7 +187,7 @@ class Checks:
         """Passes a request on or refuses it."""
         if scope["type"] != "http" or scope["method"] not in ("POST", "PATCH") or is_own(scope):
             return await self.app(scope, receive, send)
-        if not ASKING.search(scope["path"]):
+        if not RUN_ROUTES.search(scope["path"]):
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
@@ -200,10 +200,10 @@ class Checks:
 
 
 def replay(content: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns a body that was read already."""
+    """A `receive` that returns a body that was already read."""
     left = [content]
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         return {"type": "http.request", "body": left.pop()} if left else await receive()
 
-    return again
+    return receive_again

@@ -16,10 +16,10 @@ from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import article_in, read_article
 from moot.nodes._claims.state import ClaimsInput
-from moot.nodes._claims.steps import checked_text
+from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
-from moot.web.caller import body_of, json_in
+from moot.web.caller import body_of, parse_json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,29 +33,33 @@ _reading = asyncio.Semaphore(2)
 """Documents read at the same time, each in a process."""
 
 
-async def text_read(request: Request) -> Any:
-    """The input of the graph `find_claims`, from the address ``url``, or from the request's body, a file ``name``."""
+async def read_text(request: Request) -> Any:
+    """The input of `find_claims`, from the address ``url``, or from the body, which is a file named ``name``."""
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
     content = b"" if url else await body_of(request, LARGEST_FILE)
     async with _reading:
-        return await run_in_threadpool(read_article, url) if url else await run_in_threadpool(_in_file, name, content)
+        return (
+            await run_in_threadpool(read_article, url)
+            if url
+            else await run_in_threadpool(_read_article_file, name, content)
+        )
 
 
-async def sentences_of(request: Request) -> Any:
-    """Every sentence of a text as a claim to tick, without a model; the body is the graph's input."""
-    asked = json_in(await body_of(request, LARGEST_FILE))
+async def list_sentences(request: Request) -> Any:
+    """Every sentence of a text as a claim to choose, without a model; the body is an input of `find_claims`."""
+    asked = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(asked, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")
-    text = checked_text(asked)
+    text = check_text(asked)
     places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]
     }
 
 
-def _in_file(name: str, content: bytes) -> ClaimsInput:
+def _read_article_file(name: str, content: bytes) -> ClaimsInput:
     name = PurePath(name).name
     with own_folder("moot-file-") as folder:
         file = folder / f"file{PurePath(name).suffix}"
@@ -63,9 +67,9 @@ def _in_file(name: str, content: bytes) -> ClaimsInput:
         return article_in(file, name)
 
 
-async def as_csv(request: Request) -> Response:
+async def claims_as_csv(request: Request) -> Response:
     """Edited claims as CSV for ``moot batch``; the body has ``claims`` and ``source``."""
-    asked = json_in(await body_of(request, LARGEST_TABLE))
+    asked = parse_json(await body_of(request, LARGEST_TABLE))
     claims = asked.get("claims") if isinstance(asked, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
         raise UserError('The body is {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")
@@ -83,24 +87,24 @@ def _has_words(claim: Any) -> bool:
     return isinstance(claim.get("claim"), str) and bool(claim["claim"].strip())
 
 
-async def rows_of_file(request: Request) -> Any:
+async def read_rows(request: Request) -> Any:
     """The rows of a file of claims, read as ``moot batch`` does; the body is the file, ``name`` its name."""
     content = await body_of(request, LARGEST_TABLE)
-    return await run_in_threadpool(_rows, PurePath(request.query_params.get("name", "")).name, content)
+    return await run_in_threadpool(_read_rows, PurePath(request.query_params.get("name", "")).name, content)
 
 
-def _rows(name: str, content: bytes) -> dict[str, Any]:
+def _read_rows(name: str, content: bytes) -> dict[str, Any]:
     with own_folder("moot-claims-") as folder:
         path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
         path.write_bytes(content)
         file = ClaimsFile(path)
-        rows = [_row(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
+        rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
         if len(rows) > MOST_ROWS:
             raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
         return {"rows": rows, "ignored": list(file.ignored)}
 
 
-def _row(row: Any) -> dict[str, Any]:
+def _row_record(row: Any) -> dict[str, Any]:
     if isinstance(row, BadRow):
         return asdict(row)
     return {**asdict(row), "given": [{"title": title, "text": text} for title, text in row.given]}

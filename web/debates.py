@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import MootError, UserError
-from moot.core.files import not_kept, write_whole
+from moot.core.files import storage_error, write_atomically
 from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
@@ -38,14 +38,14 @@ HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
 """Most bytes of an imported document."""
-A_PAGE = 20
+PAGE_SIZE = 20
 """Debates on one page of the list."""
-MOMENT = "%Y%m%dT%H%M%S"
-LISTED = ("claim", "graph", "status", "answer", "started_at")
+TIME_FORMAT = "%Y%m%dT%H%M%S"
+LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
 
 
 def debates_folder() -> Path:
-    """The folder of debates, beside the corpora."""
+    """The folder of debates, next to the corpora."""
     return corpora_folder().parent / "debates"
 
 
@@ -56,13 +56,13 @@ def parse_document(content: bytes) -> Document:
         UserError: it is too large, not JSON, or not a result document; this version does not know its graph or
             settings; or a quote marked as verified is not in its evidence.
     """
-    document = parsed(content)
+    document = parse_stored(content)
     settings_of(document)
     _check_quotes(document)
     return document
 
 
-def parsed(content: bytes) -> Document:
+def parse_stored(content: bytes) -> Document:
     """Parses JSON as a result document.
 
     Raises:
@@ -72,7 +72,7 @@ def parsed(content: bytes) -> Document:
         raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
     try:
         value = json.loads(content)
-    except (ValueError, RecursionError) as error:  # also if it is not UTF-8
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError, too
         raise unfit_error(f"it is not valid JSON ({str(error)[:200]})") from error
     return checked_document(value)
 
@@ -84,20 +84,20 @@ def checked_document(value: Any) -> Document:
         UserError: it is not a result document.
     """
     try:
-        document: Document = _shape().validate_python(upgrade_document(value), strict=True)
+        document: Document = _document_adapter().validate_python(upgrade_document(value), strict=True)
         start_time(document)
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise unfit_error(f"{place}{': ' if place else ''}{first['msg']}"[:300]) from error
+        path = ".".join(map(str, first["loc"]))
+        raise unfit_error(f"{path}{': ' if path else ''}{first['msg']}"[:300]) from error
     except (ValueError, RecursionError) as error:
         raise unfit_error(str(error)[:300]) from error
     return document
 
 
 @lru_cache(maxsize=1)
-def _shape() -> TypeAdapter[Any]:
+def _document_adapter() -> TypeAdapter[Any]:
     return TypeAdapter(ResultDocument)
 
 
@@ -105,8 +105,8 @@ def _check_quotes(document: Document) -> None:
     texts = {piece["id"]: piece["text"] for piece in document["evidence"]}
     for turn in document["turns"]:
         for citation in turn.get("citations") or []:
-            place = (citation["start"], citation["end"])
-            if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
+            span = (citation["start"], citation["end"])
+            if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != span:
                 raise unfit_error(f"a quote marked as verified is not in {citation['evidence_id'][:40]!r}")
     if summary := document.get("reader_summary"):
         known = checked_quotes(document)
@@ -125,20 +125,20 @@ def start_time(document: Document) -> datetime:
     return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
 
 
-_elsewhere: list[Documents] = []
+_databases: list[Documents] = []
 
 
 @contextmanager
 def use_database(documents: Documents) -> Iterator[None]:
     """Context in which this process stores documents in a database, not in the folder."""
-    _elsewhere.append(documents)
+    _databases.append(documents)
     try:
         yield
     finally:
-        _elsewhere.remove(documents)
+        _databases.remove(documents)
 
 
-def no_such() -> UserError:
+def no_debate_error() -> UserError:
     """The error for a debate that does not exist."""
     return UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
 
@@ -153,14 +153,14 @@ def save(document: Document) -> str:
         UserError: the folder cannot be written.
         WorldError: its disk is full.
     """
-    if _elsewhere:
-        return _elsewhere[-1].save(document)
-    with keeping() as folder:
-        text = written_out(document)
-        for known in folder.glob(f"{moment_of(document)}-*.json"):
+    if _databases:
+        return _databases[-1].save(document)
+    with writable_folder() as folder:
+        text = document_text(document)
+        for known in folder.glob(f"{id_time(document)}-*.json"):
             if known.read_text(encoding="utf-8") == text:
                 return known.stem
-        return _put(folder, f"{moment_of(document)}-{secrets.token_hex(16)}", text)
+        return _write_file(folder, f"{id_time(document)}-{secrets.token_hex(16)}", text)
 
 
 def write(document: Document, run: str | None = None) -> str:
@@ -176,13 +176,15 @@ def write(document: Document, run: str | None = None) -> str:
     Raises:
         UserError: it cannot be written.
     """
-    if _elsewhere:
-        return _elsewhere[-1].write(document, run)
-    with keeping() as folder:
+    if _databases:
+        return _databases[-1].write(document, run)
+    with writable_folder() as folder:
         before = files_of(document["id"])
         over = [path for path in before if _status(path) == "done"]
-        name = secrets.token_hex(16) if over else document["id"]  # another branch of a debate that is over
-        path = folder / f"{_put(folder, f'{moment_of(document)}-{name}', written_out(document))}.json"
+        name = (
+            secrets.token_hex(16) if over else document["id"]
+        )  # if the debate has ended, this is another branch of it
+        path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
         for earlier in before:
             if earlier not in (path, *over):
                 earlier.unlink(missing_ok=True)
@@ -196,8 +198,8 @@ def spend(id: str, calls: list[Any]) -> None:
         id: the id to record the cost under.
         calls: the calls, as in a document.
     """
-    if _elsewhere:
-        _elsewhere[-1].spend(id, calls)
+    if _databases:
+        _databases[-1].spend(id, calls)
 
 
 def replace(id: str, document: Document) -> None:
@@ -206,11 +208,11 @@ def replace(id: str, document: Document) -> None:
     Raises:
         UserError: there is none, or it cannot be written.
     """
-    if _elsewhere:
-        return _elsewhere[-1].replace(id, document)
+    if _databases:
+        return _databases[-1].replace(id, document)
     path_of(id)
-    with keeping() as folder:
-        _put(folder, id, written_out(document))
+    with writable_folder() as folder:
+        _write_file(folder, id, document_text(document))
     return None
 
 
@@ -221,11 +223,11 @@ def files_of(debate: str) -> list[Path]:
 
 def document_ids(debate: str) -> list[str]:
     """The ids of a debate's documents that this server wrote, by the debate's id."""
-    return _elsewhere[-1].document_ids(debate) if _elsewhere else [path.stem for path in files_of(debate)]
+    return _databases[-1].document_ids(debate) if _databases else [path.stem for path in files_of(debate)]
 
 
 @contextmanager
-def keeping() -> Iterator[Path]:
+def writable_folder() -> Iterator[Path]:
     """Context with the folder, which is created if missing.
 
     Raises:
@@ -236,27 +238,27 @@ def keeping() -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
     except OSError as error:
-        raise not_kept("Debates", folder, error) from error
+        raise storage_error("Debates", folder, error) from error
 
 
-def _put(folder: Path, id: str, text: str) -> str:
-    write_whole(folder / f"{id}.json", text, private=True)
+def _write_file(folder: Path, id: str, text: str) -> str:
+    write_atomically(folder / f"{id}.json", text, private=True)
     return id
 
 
-def written_out(document: Document) -> str:
+def document_text(document: Document) -> str:
     """A document as the text of its file."""
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def moment_of(document: Document) -> str:
+def id_time(document: Document) -> str:
     """A debate's start time in the form of an id's first part."""
-    return f"{start_time(document):{MOMENT}}"
+    return f"{start_time(document):{TIME_FORMAT}}"
 
 
-def moment_at(started: float) -> str:
+def id_time_at(started: float) -> str:
     """A time in seconds since 1970, in the form of an id's first part."""
-    return f"{datetime.fromtimestamp(started, UTC):{MOMENT}}"
+    return f"{datetime.fromtimestamp(started, UTC):{TIME_FORMAT}}"
 
 
 def store_locally(document: Document) -> str:
@@ -280,10 +282,10 @@ def history_is_on() -> bool:
     Raises:
         UserError: it is neither ``on`` nor ``off``.
     """
-    said = os.environ.get("MOOT_HISTORY", "").strip().lower() or "on"
-    if said not in ("on", "off"):
-        raise UserError(f"MOOT_HISTORY is on or off, not {said[:20]!r}.", kind="invalid_environment")
-    return said == "on"
+    value = os.environ.get("MOOT_HISTORY", "").strip().lower() or "on"
+    if value not in ("on", "off"):
+        raise UserError(f"MOOT_HISTORY is on or off, not {value[:20]!r}.", kind="invalid_environment")
+    return value == "on"
 
 
 def _status(path: Path) -> Any:
@@ -301,7 +303,7 @@ def path_of(id: str) -> Path:
     """
     path = debates_folder() / f"{id}.json"
     if not ID.fullmatch(id) or not path.is_file():
-        raise no_such()
+        raise no_debate_error()
     return path
 
 
@@ -311,13 +313,13 @@ def content_of(id: str) -> bytes:
     Raises:
         UserError: there is none.
     """
-    return _elsewhere[-1].content_of(id) if _elsewhere else path_of(id).read_bytes()
+    return _databases[-1].content_of(id) if _databases else path_of(id).read_bytes()
 
 
-def is_kept(id: str) -> bool:
+def has_document(id: str) -> bool:
     """Whether there is a document with this id."""
     try:
-        content_of(id) if _elsewhere else path_of(id)
+        content_of(id) if _databases else path_of(id)
     except UserError:
         return False
     return True
@@ -329,7 +331,7 @@ def load(id: str) -> Document:
     Raises:
         UserError: there is none, or its file is damaged.
     """
-    return parsed(content_of(id))
+    return parse_stored(content_of(id))
 
 
 def delete(id: str) -> None:
@@ -338,23 +340,23 @@ def delete(id: str) -> None:
     Raises:
         UserError: there is none.
     """
-    if _elsewhere:
-        return _elsewhere[-1].delete(id)
+    if _databases:
+        return _databases[-1].delete(id)
     path_of(id).unlink()
     return None
 
 
 def stems() -> list[str]:
     """The ids of all documents, newest first."""
-    if _elsewhere:
-        return _elsewhere[-1].stems()
+    if _databases:
+        return _databases[-1].stems()
     return sorted((path.stem for path in debates_folder().glob("*.json") if ID.fullmatch(path.stem)), reverse=True)
 
 
 def entry(id: str) -> dict[str, Any]:
     """A document's entry in the list, with its answer as a chip; ``fault`` if the document is damaged."""
-    if _elsewhere:
-        return _elsewhere[-1].entry(id)
+    if _databases:
+        return _databases[-1].entry(id)
     path = path_of(id)
     return dict(_entry(id, path, path.stat().st_mtime_ns))
 
@@ -365,7 +367,7 @@ def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
         document = json.loads(path.read_bytes())
         return {
             "id": id,
-            **{key: document[key] for key in LISTED},
+            **{key: document[key] for key in LIST_FIELDS},
             "chip": asdict(chip_of(document, document["answer"])),
         }
     except (ValueError, KeyError, TypeError, RecursionError):

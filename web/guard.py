@@ -43,14 +43,14 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
         return f"This server is not known as {name!r}: add that name to MOOT_ALLOWED_HOSTS to allow it."
     for origin in map(str.lower, headers.getlist("origin")):
         if origin not in (f"http://{host}", f"https://{host}", *origins):
-            return f"This server answers no other website: add {origin} to MOOT_ALLOWED_ORIGINS to allow it."
+            return f"This server refuses requests of other websites: add {origin} to MOOT_ALLOWED_ORIGINS to allow it."
     site = headers.get("sec-fetch-site", "none").lower()
     if "origin" in headers or site in ("none", "same-origin"):
         return ""
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     if followed and method == "GET" and path.startswith(PAGES):
         return ""
-    return "This server answers no other website: add it to MOOT_ALLOWED_ORIGINS to allow it."
+    return "This server refuses requests of other websites: add this website to MOOT_ALLOWED_ORIGINS to allow it."
 
 
 def is_health(path: str, method: str) -> bool:

@@ -19,7 +19,7 @@ from string import Template
 from urllib.parse import parse_qs, quote
 
 from moot.core.errors import UserError
-from moot.web.caller import DATABASE, EVERYBODY, asking, has_users
+from moot.web.caller import DATABASE, EVERYBODY, current_user, has_users
 from moot.web.guard import is_own
 from moot.web.metrics import METRICS
 from moot.web.service.users import read_users
@@ -29,28 +29,28 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 TOKEN = "MOOT_TOKEN"
 METRICS_TOKEN = "MOOT_METRICS_TOKEN"
-FEWEST = 16
+MIN_TOKEN_LENGTH = 16
 """Least characters of a token."""
 COOKIE = "moot_session"
-LASTS = 7 * 24 * 3600
+SESSION_SECONDS = 7 * 24 * 3600
 """Seconds until a browser has to log in again."""
 SESSIONS = 1000
 """Browsers that are logged in at the same time; the oldest are logged out."""
 LOG_IN, LOG_OUT = "/moot/login", "/moot/logout"
-ASKS = "moot-asks"
+USER_HEADER = "moot-asks"
 """The header in which this middleware passes the user's name on; a header of this name in the request is dropped."""
-FREE = ("/ok", "/ready", "/live", "/moot/static/page.css")
+PUBLIC_PATHS = ("/ok", "/ready", "/live", "/moot/static/page.css")
 """Paths readable without a token: health checks and the style of the log-in page."""
 NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
 """Paths to which a log-in may redirect."""
 LARGEST = 4096
 PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
-OUT = """<h1>Log in</h1>
+LOG_IN_FORM = """<h1>Log in</h1>
 <form method="post" action="/moot/login"><input type="hidden" name="next" value="{then}">
 <div class="field"><label for="token">The server's token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus></div>
 <button>Log in</button></form>"""
-IN = """<h1>You are logged in</h1>
+LOG_OUT_FORM = """<h1>You are logged in</h1>
 <form method="post" action="/moot/logout"><button>Log out</button></form>"""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
@@ -71,9 +71,10 @@ def read_token(variable: str = TOKEN) -> str:
         UserError: it is too short, or has characters that a header cannot contain.
     """
     token = os.environ.get(variable, "").strip()
-    if token and len(token) < FEWEST:
+    if token and len(token) < MIN_TOKEN_LENGTH:
         raise UserError(
-            f"{variable} has {len(token)} characters, and needs {FEWEST} at least. Make one with: openssl rand -hex 32",
+            f"{variable} has {len(token)} characters, and needs at least {MIN_TOKEN_LENGTH}. Make one with: "
+            "openssl rand -hex 32",
             kind="invalid_environment",
         )
     if not re.fullmatch(r"[!-~]*", token):
@@ -87,8 +88,8 @@ class Attempts:
     Repeating a token does not count as another attempt, so a program with an old token locks no one out.
     """
 
-    A_MINUTE = 20
-    ADDRESSES = 1000
+    MOST_PER_MINUTE = 20
+    MOST_ADDRESSES = 1000
 
     def __init__(self) -> None:
         self._wrong: dict[str, set[bytes]] = {}
@@ -99,8 +100,8 @@ class Attempts:
         if time.monotonic() - self._since > 60:
             self._wrong, self._since = {}, time.monotonic()
         if address not in self._wrong:
-            return len(self._wrong) >= self.ADDRESSES
-        return len(self._wrong[address]) >= self.A_MINUTE
+            return len(self._wrong) >= self.MOST_ADDRESSES
+        return len(self._wrong[address]) >= self.MOST_PER_MINUTE
 
     def add(self, address: str, token: bytes) -> None:
         """Records a wrong token, by its digest."""
@@ -118,10 +119,10 @@ class Sessions:
         if len(self._ends) >= SESSIONS:
             del self._ends[next(iter(self._ends))]
         id = secrets.token_urlsafe(32)
-        self._ends[id] = time.monotonic() + LASTS
+        self._ends[id] = time.monotonic() + SESSION_SECONDS
         return id
 
-    def knows(self, id: str) -> bool:
+    def is_valid(self, id: str) -> bool:
         """Whether a session is valid."""
         return self._ends.get(id, 0.0) > time.monotonic()
 
@@ -142,7 +143,7 @@ class Login:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.token = read_token().encode()
-        self.of_metrics = read_token(METRICS_TOKEN).encode()
+        self.metrics_token = read_token(METRICS_TOKEN).encode()
         self.users = read_users()
         if self.token and self.users:
             raise UserError(f"{TOKEN} and MOOT_USERS are both set: unset one of them.", kind="invalid_environment")
@@ -154,52 +155,52 @@ class Login:
         if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
         path, method = scope["path"], scope.get("method")
-        if not (self.token or self.users or (path == METRICS and (self.of_metrics or has_users()))):
-            return await self.app(as_asked_by(EVERYBODY, scope), receive, send)
-        asked = HTTPConnection(scope)
+        if not (self.token or self.users or (path == METRICS and (self.metrics_token or has_users()))):
+            return await self.app(with_user_header(EVERYBODY, scope), receive, send)
+        connection = HTTPConnection(scope)
         if (self.token or self.users) and method and path in (LOG_IN, LOG_OUT):
             answer = await self.log_in_or_out(Request(scope, receive), path, method)
             return await answer(scope, receive, send)
-        if (path in FREE and method in ("GET", "HEAD")) or is_preflight(asked, method):
+        if (path in PUBLIC_PATHS and method in ("GET", "HEAD")) or is_preflight(connection, method):
             return await self.app(scope, receive, send)
-        name, status, fault = self.known(asked)
+        name, status, fault = self.identify(connection)
         if name:
-            asking.set(name if self.users else None)
-            return await self.app(as_asked_by(name, scope), receive, send)
+            current_user.set(name if self.users else None)
+            return await self.app(with_user_header(name, scope), receive, send)
         if method is None:
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
-        return await refusal_response(asked, path, method, status, fault)(scope, receive, send)
+        return await refusal_response(connection, path, method, status, fault)(scope, receive, send)
 
-    def known(self, asked: HTTPConnection) -> tuple[str, int, str]:
+    def identify(self, connection: HTTPConnection) -> tuple[str, int, str]:
         """The user's name, or an empty name with the status and message of the refusal."""
-        of_all = asked.scope["path"] == METRICS and not self.token
-        if of_all and not self.of_metrics:
+        covers_all_users = connection.scope["path"] == METRICS and not self.token
+        if covers_all_users and not self.metrics_token:
             return "", 403, f"{METRICS} covers all users' debates: set {METRICS_TOKEN}, and send it."
-        if not of_all and (name := self.of_cookie(asked)):
+        if not covers_all_users and (name := self.user_of_cookie(connection)):
             return name, 0, ""
-        scheme, _, sent = asked.headers.get("authorization", "").partition(" ")
+        scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and sent:
-            return self.tried(asked, sent.strip())
+            return self.identify_by_token(connection, sent.strip())
         return "", 401, f"This server needs a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
 
-    def of_cookie(self, asked: HTTPConnection) -> str:
+    def user_of_cookie(self, connection: HTTPConnection) -> str:
         """The name of the browser's logged-in user; empty if none is logged in."""
-        cookie = asked.cookies.get(COOKIE, "")
+        cookie = connection.cookies.get(COOKIE, "")
         if self.users:
-            return self.users.of_session(cookie) or ""
-        return EVERYBODY if self.sessions.knows(cookie) else ""
+            return self.users.user_of_session(cookie) or ""
+        return EVERYBODY if self.sessions.is_valid(cookie) else ""
 
-    def tried(self, asked: HTTPConnection, sent: str) -> tuple[str, int, str]:
-        """As `known`, for a sent token."""
-        address = asked.client.host if asked.client else ""
+    def identify_by_token(self, connection: HTTPConnection, sent: str) -> tuple[str, int, str]:
+        """As `identify`, for a sent token."""
+        address = connection.client.host if connection.client else ""
         if self.attempts.are_too_many(address):
             return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
         token = sent.encode("utf-8", "surrogateescape")
-        is_metrics = asked.scope["path"] == METRICS
-        if is_metrics and self.of_metrics and hmac.compare_digest(token, self.of_metrics):
+        is_metrics = connection.scope["path"] == METRICS
+        if is_metrics and self.metrics_token and hmac.compare_digest(token, self.metrics_token):
             name: str | None = EVERYBODY
         elif self.users:
-            name = None if is_metrics else self.users.of_token(token)
+            name = None if is_metrics else self.users.user_of_token(token)
         else:
             name = EVERYBODY if self.token and hmac.compare_digest(token, self.token) else None
         if name:
@@ -218,41 +219,46 @@ class Login:
             answer.delete_cookie(COOKIE)
             return answer
         if method != "POST":
-            return await self._shown(self.of_cookie(request), request.query_params.get("next", ""))
+            return await self._show_log_in_page(self.user_of_cookie(request), request.query_params.get("next", ""))
         fields = parse_qs((await body_of(request)).decode("utf-8", "surrogateescape"))
         then = fields.get("next", [""])[0]
-        name, status, fault = self.tried(request, fields.get("token", [""])[0].strip())
+        name, status, fault = self.identify_by_token(request, fields.get("token", [""])[0].strip())
         if not name:
-            return page(fault=fault, then=then, status=status)
+            return log_in_page(fault=fault, then=then, status=status)
         answer = RedirectResponse(then if NEXT.fullmatch(then) else "/moot", 303)
         secure = request.url.scheme == "https"
-        cookie = self.users.session(name, LASTS) if self.users else self.sessions.begin()
-        answer.set_cookie(COOKIE, cookie, LASTS, httponly=True, samesite="strict", secure=secure)
+        cookie = self.users.session_cookie(name, SESSION_SECONDS) if self.users else self.sessions.begin()
+        answer.set_cookie(COOKIE, cookie, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure)
         return answer
 
-    async def _shown(self, name: str, then: str) -> Response:
+    async def _show_log_in_page(self, name: str, then: str) -> Response:
         """The log-in page; a logged-in user sees their usage."""
         if not (name and self.users and os.environ.get(DATABASE)):
-            return page(is_in=bool(name), then=then)
-        from moot.web.service.quotas import describe_usage  # not at the top: that module imports later middleware
+            return log_in_page(is_logged_in=bool(name), then=then)
+        from moot.web.service.quotas import describe_usage  # importing it at the top would be circular
 
-        return page(is_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
-
-
-def as_asked_by(name: str, scope: Scope) -> Scope:
-    """The request with the user's name in the header `ASKS`."""
-    others = [(key, value) for key, value in scope["headers"] if key != ASKS.encode()]
-    return {**scope, "headers": [*others, (ASKS.encode(), name.encode())]}
+        return log_in_page(is_logged_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
 
 
-def is_preflight(asked: HTTPConnection, method: str | None) -> bool:
+def with_user_header(name: str, scope: Scope) -> Scope:
+    """The request with the user's name in the header `USER_HEADER`."""
+    others = [(key, value) for key, value in scope["headers"] if key != USER_HEADER.encode()]
+    return {**scope, "headers": [*others, (USER_HEADER.encode(), name.encode())]}
+
+
+def is_preflight(connection: HTTPConnection, method: str | None) -> bool:
     """Whether this is a CORS preflight, which browsers send without a token; no route answers it."""
-    return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(asked.headers)
+    return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(connection.headers)
 
 
-def refusal_response(asked: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
+def refusal_response(connection: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
     """The response to a refused request; a browser that opens a page is redirected to the log-in."""
-    if status == 401 and method == "GET" and "text/html" in asked.headers.get("accept", "") and NEXT.fullmatch(path):
+    if (
+        status == 401
+        and method == "GET"
+        and "text/html" in connection.headers.get("accept", "")
+        and NEXT.fullmatch(path)
+    ):
         return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)
     headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}}.get(status, {})
     return JSONResponse({"detail": fault, "kind": "authentication"}, status, headers)
@@ -268,9 +274,11 @@ async def body_of(request: Request) -> bytes:
     return bytes(content[:LARGEST])
 
 
-def page(*, fault: str = "", then: str = "", is_in: bool = False, about: str = "", status: int = 200) -> Response:
+def log_in_page(
+    *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
+) -> Response:
     """The log-in page."""
-    shown = f"<p>{escape(about)}</p>" if about else ""
-    said = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
-    form = IN if is_in else OUT.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))
-    return HTMLResponse(PAGE.substitute(main=said + shown + form), status, HEADERS)
+    note = f"<p>{escape(about)}</p>" if about else ""
+    error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
+    form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))
+    return HTMLResponse(PAGE.substitute(main=error_text + note + form), status, HEADERS)

@@ -18,12 +18,12 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
-from moot.core.errors import MootError, UserError, nearest
+from moot.core.errors import MootError, UserError, did_you_mean
 from moot.core.ledger.records import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
 from moot.nodes._models.prices import cost_of, read_prices
-from moot.nodes._texts.calibrated import rests_on
+from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who, verdict_citations
 from moot.transcript.claims import filled_words
 from moot.transcript.end import other_warnings
@@ -37,9 +37,9 @@ SETTINGS = (
     *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
-"""Settings that are arguments beside the claim, if a system has them; other settings go into ``settings``."""
-USUAL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
-OTHERS = "Further settings of this system, by name; `moot settings {name}` lists them."
+"""Settings that are arguments next to the claim, if a system has them; other settings go into ``settings``."""
+DEFAULT_TOOL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
+MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 UNKNOWN = -32602
 """JSON-RPC's code for parameters that are not valid."""
 NO_METHOD = -32601
@@ -49,13 +49,13 @@ VERSIONS = ("2025-06-18", "2025-03-26")
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Characters of a tool's name."""
-MOST, A_PAGE = 1000, 100
+MOST, PAGE_SIZE = 1000, 100
 """Most assistants that are read, and those per request."""
 QUOTE = {
     "type": "object",
     "properties": {
         "quote": {"type": "string"},
-        "verified": {"type": "boolean", "description": "Whether it stands word for word in that text."},
+        "verified": {"type": "boolean", "description": "Whether that text contains it word for word."},
         "title": {"type": ["string", "null"]},
         "url": {"type": ["string", "null"]},
         "page": {"type": ["integer", "null"]},
@@ -76,15 +76,18 @@ RESULT: dict[str, Any] = {
     "type": "object",
     "required": ["id", "status", "verdict", "reasons", "quotes", "cost"],
     "properties": {
-        "id": {"type": "string", "description": "The debate's; the whole document is at `document`."},
+        "id": {"type": "string", "description": "The debate's id; the whole document is at `document`."},
         "document": {"type": "string", "description": "The path on this server of the whole result document."},
         "status": {"type": "string", "description": "done, failed or interrupted."},
         "claim": {"type": ["string", "null"]},
         "verdict": {"type": ["string", "null"], "description": "Null if there is none."},
-        "confidence": {"type": ["number", "null"], "description": "From 0 to 1; `confidence_rests_on` says on what."},
+        "confidence": {
+            "type": ["number", "null"],
+            "description": "From 0 to 1; its basis is in `confidence_rests_on`.",
+        },
         "confidence_rests_on": {
             "type": ["string", "null"],
-            "description": "Votes or answers of so many; and calibrated on so many cases, or not calibrated.",
+            "description": "The votes or answers behind it, and its calibration: `2 of 3 votes; not calibrated`.",
         },
         "decision": {
             "type": ["string", "null"],
@@ -106,7 +109,7 @@ RESULT: dict[str, Any] = {
     },
 }
 """The JSON Schema of the result of a debate system's tool."""
-OF_A_CLAIM = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
+CLAIM_FIELDS = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
 FOUND: dict[str, Any] = {
     "type": "object",
     "required": ["status", "claims", "cost"],
@@ -129,8 +132,8 @@ FOUND: dict[str, Any] = {
             },
         },
         "left_out": {"type": "integer", "description": "Claims that are less worth checking."},
-        "dropped": {"type": "integer", "description": "Replies that the text does not bear out."},
-        "unread": {"type": "integer", "description": "Parts of the text on which there is no usable reply."},
+        "dropped": {"type": "integer", "description": "Replies that the text does not support."},
+        "unread": {"type": "integer", "description": "Parts of the text without a usable reply."},
         "cost": COST,
         "warnings": {"type": "array", "items": {"type": "string"}},
         "error": {"type": ["string", "null"]},
@@ -150,7 +153,7 @@ class Tools:
         if scope["type"] != "http" or scope["path"].rstrip("/") != "/mcp":
             return await self.app(scope, receive, send)
         if scope["method"] != "POST":
-            if has_own():
+            if has_own_endpoint():
                 return await self.app(scope, receive, send)
             return await JSONResponse({"detail": "MCP's messages are POSTed here."}, 405)(scope, receive, send)
         content = await Request(scope, receive).body()
@@ -159,8 +162,8 @@ class Tools:
         except (ValueError, RecursionError):
             asked = None
         only = Request(scope).query_params.get("tools")
-        answer = await self._answered(asked, only, caller_client(scope)) if is_for_tools(asked) else None
-        if answer is None and has_own():
+        answer = await self._call(asked, only, caller_client(scope)) if is_for_tools(asked) else None
+        if answer is None and has_own_endpoint():
             return await self.app(scope, replay(content, receive), send)
         if answer is None and isinstance(asked, dict) and asked.get("id") is None:
             return await Response(status_code=202)(scope, receive, send)
@@ -169,7 +172,7 @@ class Tools:
             answer = protocol_reply(asked)
         return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
 
-    async def _answered(self, asked: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
+    async def _call(self, asked: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
         given = asked.get("params") or {}
         try:
             if asked["method"] == "tools/list":
@@ -185,7 +188,7 @@ class Tools:
         return {"result": {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}}
 
 
-def has_own() -> bool:
+def has_own_endpoint() -> bool:
     """Whether the server has its own MCP endpoint."""
     return "langgraph_api" in sys.modules
 
@@ -224,27 +227,27 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
         {
             "name": name,
             "title": load_graph(name, others=True).graph.name,
-            "description": about + (USUAL if name == next(iter(DESCRIPTIONS)) else ""),
-            **shape(name),
+            "description": about + (DEFAULT_TOOL if name == next(iter(DESCRIPTIONS)) else ""),
+            **tool_schemas(name),
         }
         for name, about in descriptions(others=True).items()
     ]
-    for name, one in (await assistants(client)).items():
-        about = one.get("description") or f"{one['graph_id']} with settings of its own."
-        tools.append({"name": name, "title": one["name"], "description": about, **shape(one["graph_id"])})
+    for name, one in (await user_assistants(client)).items():
+        about = one.get("description") or f"{one['graph_id']} with its own settings."
+        tools.append({"name": name, "title": one["name"], "description": about, **tool_schemas(one["graph_id"])})
     return tools
 
 
-async def assistants(client: LangGraphClient) -> dict[str, Any]:
+async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
     """The assistants that users created, by tool name; the first one if a name repeats."""
     found: dict[str, Any] = {}
-    made: list[Any] = []
-    while len(made) < MOST:
-        more = await client.assistants.search(limit=A_PAGE, offset=len(made))
-        made += more
-        if len(more) < A_PAGE:
+    assistants: list[Any] = []
+    while len(assistants) < MOST:
+        more = await client.assistants.search(limit=PAGE_SIZE, offset=len(assistants))
+        assistants += more
+        if len(more) < PAGE_SIZE:
             break
-    for one in made:
+    for one in assistants:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
         own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in graph_names()
         if own and name and name not in graph_names(others=True):
@@ -263,30 +266,30 @@ def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str
     known = {tool["name"]: tool for tool in tools}
     wanted = only.split(",")
     if unknown := [name for name in wanted if name not in known]:
-        raise UserError(f"There is no tool {unknown[0]!r}. {nearest(unknown[0], known)}", kind="unknown_graph")
+        raise UserError(f"There is no tool {unknown[0]!r}. {did_you_mean(unknown[0], known)}", kind="unknown_graph")
     return [known[name] for name in wanted]
 
 
 @lru_cache(maxsize=64)
-def shape(name: str) -> dict[str, Any]:
+def tool_schemas(name: str) -> dict[str, Any]:
     """The input and output schemas of a system's tool."""
     system = load_graph(name, others=True)
     given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
     properties = {key: field for key, field in given["properties"].items() if key != "messages"}
     properties |= {key: settings["properties"][key] for key in SETTINGS if key in settings["properties"]}
-    properties["settings"] = {"type": "object", "description": OTHERS.format(name=name)}
-    takes: dict[str, Any] = {
+    properties["settings"] = {"type": "object", "description": MORE_SETTINGS.format(name=name)}
+    arguments_schema: dict[str, Any] = {
         "type": "object",
         "properties": properties,
         "required": [required_input(name)],
     }
-    takes |= {"additionalProperties": False}
-    if parts := used_in(properties, given.get("$defs", {}) | settings.get("$defs", {})):
-        takes["$defs"] = parts
-    takes = shortened(takes)
+    arguments_schema |= {"additionalProperties": False}
+    if parts := used_definitions(properties, given.get("$defs", {}) | settings.get("$defs", {})):
+        arguments_schema["$defs"] = parts
+    arguments_schema = shorten_schema(arguments_schema)
     hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
-    gives = FOUND if name in OTHER_GRAPHS else RESULT
-    return {"inputSchema": takes, "outputSchema": gives, "annotations": hints}
+    output_schema = FOUND if name in OTHER_GRAPHS else RESULT
+    return {"inputSchema": arguments_schema, "outputSchema": output_schema, "annotations": hints}
 
 
 def required_input(name: str) -> str:
@@ -294,15 +297,15 @@ def required_input(name: str) -> str:
     return "text" if name in OTHER_GRAPHS else "claim"
 
 
-def shortened(schema: Any) -> Any:
+def shorten_schema(schema: Any) -> Any:
     """A schema without titles, and with ``X or null`` as one type, because clients' models read all of it."""
     if isinstance(schema, list):
-        return [shortened(one) for one in schema]
+        return [shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     values = ("default", "examples")  # user data, which may contain titles
-    kept = {key: one for key, one in schema.items() if key != "title" or not isinstance(one, str)}
-    schema = {key: one if key in values else shortened(one) for key, one in kept.items()}
+    without_titles = {key: one for key, one in schema.items() if key != "title" or not isinstance(one, str)}
+    schema = {key: one if key in values else shorten_schema(one) for key, one in without_titles.items()}
     match schema.get("anyOf"):
         case [{"type": str(kind)} as one, {"type": "null"}]:
             del schema["anyOf"]
@@ -310,7 +313,7 @@ def shortened(schema: Any) -> Any:
     return schema
 
 
-def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+def used_definitions(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
     """The definitions that a schema refers to, directly or indirectly."""
     found: dict[str, Any] = {}
     left = [schema]
@@ -336,51 +339,51 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     """
     graph, asked, tools = str(name), str(name), graph_names(others=True)
     if name not in tools:
-        own = await assistants(client)
+        own = await user_assistants(client)
         if name not in own:
             raise UserError(
-                f"There is no tool {name!r}. {nearest(str(name), [*tools, *own])}See tools/list.",
+                f"There is no tool {name!r}. {did_you_mean(str(name), [*tools, *own])}See tools/list.",
                 kind="unknown_graph",
             )
         graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
     if required_input(graph) not in arguments:
         raise UserError(f"{name} needs a `{required_input(graph)}`.", kind="invalid_setting")
-    known = shape(graph)["inputSchema"]["properties"]
+    known = tool_schemas(graph)["inputSchema"]["properties"]
     kind = load_graph(graph, others=True).settings
     fields = kind.model_fields.keys() - kind.without
     if unknown := [key for key in arguments if key not in known and key not in fields]:
         raise UserError(
-            f"{name} takes no {unknown[0]!r}. {nearest(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
+            f"{name} takes no {unknown[0]!r}. {did_you_mean(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
             kind="invalid_setting",
         )
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    usual = await asyncio.to_thread(usual_settings) if asked in tools else {}
-    usual = {key: value for key, value in usual.items() if key in fields}
-    context = usual | {key: value for key, value in arguments.items() if key in fields} | further
+    defaults = await asyncio.to_thread(usual_settings) if asked in tools else {}
+    defaults = {key: value for key, value in defaults.items() if key in fields}
+    context = defaults | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
     if graph in OTHER_GRAPHS and asked == graph and not {"model", "models"} & context.keys():
         raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")
     try:
         document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:
-        said = error.response.json()
-        raise MootError(said["detail"], kind=str(said.get("kind") or "bad_request")) from error
+        refusal = error.response.json()
+        raise MootError(refusal["detail"], kind=str(refusal.get("kind") or "bad_request")) from error
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
     usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))
-    return found_claims(document, usd) if graph in OTHER_GRAPHS else tool_result(document, usd)
+    return claims_result(document, usd) if graph in OTHER_GRAPHS else tool_result(document, usd)
 
 
-def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
+def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
     """The output of `find_claims` in the form of its tool's result.
 
     Args:
         found: the graph's output.
         usd: its cost; None if it is not known.
     """
-    claims = [{**{key: one[key] for key in OF_A_CLAIM}, "filled_in": filled_words(one)} for one in found["claims"]]
+    claims = [{**{key: one[key] for key in CLAIM_FIELDS}, "filled_in": filled_words(one)} for one in found["claims"]]
     usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
     return {
         "status": found["status"],
@@ -417,12 +420,12 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": rests_on(document),
+        "confidence_rests_on": confidence_basis(document),
         **{key: document.get(key) for key in ("decision", "prediction_set")},
         "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],
         "quotes": quotes,
         "cost": cost | {"usd": usd, "seconds": document["seconds"]},
-        "warnings": [*map(caveat_in_words, caveats(document)), *other_warnings(document, told=True)],
+        "warnings": [*map(caveat_in_words, caveats(document)), *other_warnings(document, without_caveats=True)],
         "error": (document["error"] or {}).get("detail"),
     }

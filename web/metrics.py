@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from moot.nodes._telemetry.logs import OfDebate
+from moot.nodes._telemetry.logs import DebateIdFilter
 from moot.nodes._telemetry.start import begin_telemetry
 from moot.web.batches.running import BATCHES
 from prometheus_client import make_asgi_app
@@ -33,12 +33,12 @@ def begin_server_telemetry() -> None:
     Raises:
         UserError: as `begin_telemetry`.
     """
-    OfDebate.add_to_handlers()
+    DebateIdFilter.add_to_handlers()
     if seen := begin_telemetry(page=True, logs=False):
-        seen.show_queue(claims_of_batches)
+        seen.add_queue_gauge(batch_claim_counts)
 
 
-def claims_of_batches() -> Iterator[tuple[float, Mapping[str, str]]]:
+def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
     """The numbers of waiting and running claims in batches of the page."""
     found = Counter(waiting=0, running=0)
     for running, task in [*BATCHES.running.values()]:

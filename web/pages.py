@@ -1,4 +1,4 @@
-"""The local page, its files, and its routes beside the LangGraph API."""
+"""The local page, its files, and its routes next to the LangGraph API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from moot.retrievers._evidence import clean
 from moot.retrievers._search import ABOUT, WEB
 from moot.retrievers._search import INSTALLED as SOURCES
 from moot.transcript import ending, lines
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.head import chip_of
@@ -41,11 +41,11 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, in_public, json_in
+from moot.web.caller import USERS, body_of, caller_client, parse_json, public_text
 from moot.web.docs import PLACE, docs_page
+from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.service.quotas import readable
-from moot.web.telling import STEPS, debate_view
+from moot.web.service.quotas import readable_corpora
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -84,7 +84,7 @@ STATIC["index.html"] = (STATIC["index.html"][0].replace(b"<!-- icons -->", icons
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
+def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
     """Wraps a handler: its value is sent as JSON, and its errors as a sentence."""
 
     async def answer(request: Request) -> Response:
@@ -92,7 +92,7 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
             found = await handler(request)
         except MootError as error:
             status = 404 if error.kind == "missing_file" else 422 if isinstance(error, UserError) else 502
-            found = JSONResponse({"detail": in_public(error), "kind": error.kind}, status)
+            found = JSONResponse({"detail": public_text(error), "kind": error.kind}, status)
         response = found if isinstance(found, Response) else JSONResponse(found)
         response.headers.update(HEADERS)
         return response
@@ -106,53 +106,53 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 async def page(request: Request) -> Response:
     """The page; its script decides by the address what to show."""
     content, kind = STATIC["index.html"]
-    return Response(_with_way_out(content), media_type=kind)
+    return Response(_with_log_out_link(content), media_type=kind)
 
 
-def _with_way_out(content: bytes) -> bytes:
-    way_out = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) or os.environ.get(USERS) else b""
-    return content.replace(b"</nav>", way_out + b"</nav>")
+def _with_log_out_link(content: bytes) -> bytes:
+    link = f' <a href="{LOG_IN}">Log out</a>'.encode() if os.environ.get(TOKEN) or os.environ.get(USERS) else b""
+    return content.replace(b"</nav>", link + b"</nav>")
 
 
-async def result(request: Request) -> Response:
+async def report_page(request: Request) -> Response:
     """A debate's report within the page, with its actions; for a running debate, a redirect to the live view."""
     try:
-        found = await _found(request)
+        found = await _find_document(request)
         document = await run_in_threadpool(debates.load, found["id"])
     except MootError as error:
         missing = error.kind == "missing_file"
-        told = LOST.format(
-            title="No such check" if missing else "This check cannot be shown", why=escape(in_public(error))
+        lost = LOST.format(
+            title="No such check" if missing else "This check cannot be shown", why=escape(public_text(error))
         )
-        return await _shell("", told, 404 if missing else 422 if isinstance(error, UserError) else 502)
+        return await _page_with("", lost, 404 if missing else 422 if isinstance(error, UserError) else 502)
     if found.get("thread") and found.get("can") == "watch":
         return RedirectResponse(f"/moot?thread={found['thread']}")
     thread = found.get("placed") or ""
     facts = {key: found.get(key) or "" for key in ("id", "can")} | {"thread": thread, "graph": document["graph"]}
-    facts["sum-up"] = "yes" * bool(_wants_summary(document))
+    facts["sum-up"] = "yes" * bool(_needs_summary(document))
     try:
         part = await run_in_threadpool(report, document, "part")
-    except UserError as error:  # of another version: only its file can be downloaded
+    except UserError as error:  # another version wrote it: only its file can be downloaded
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
     bar = f'<section id="tools" class="tools-of" aria-label="What can be done" {tools}></section>'
-    return await _shell(document["claim"], bar + part)
+    return await _page_with(document["claim"], bar + part)
 
 
 LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{why}</p>
 <p><a class="btn" href="/moot/debates">Past checks</a> <a class="btn" href="/moot">New check</a></p></section></main>"""
 FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
 <div class="msg"><h2>This check cannot be shown</h2><p>{fault}</p>
-<p>It was made by another version of moot. Its file is kept.</p></div></main>"""
+<p>It was made by another version of moot. Its file is still stored.</p></div></main>"""
 
 
-def _wants_summary(document: debates.Document) -> bool:
+def _needs_summary(document: debates.Document) -> bool:
     wants = document["status"] == "done" and document["settings"].get("reader_summary")
     return bool(wants) and not document.get("reader_summary")
 
 
-async def _shell(title: str, content: str, status: int = 200) -> Response:
+async def _page_with(title: str, content: str, status: int = 200) -> Response:
     """The page with content that needs no script."""
     whole = STATIC["index.html"][0].decode()
     before, _, rest = whole.partition("<main")
@@ -160,7 +160,7 @@ async def _shell(title: str, content: str, status: int = 200) -> Response:
     text = text.replace("<title>moot</title>", f"<title>{escape((title or 'A check')[:LONGEST_TITLE])} - moot</title>")
     if 'id="top"' in content:
         text = text.replace('href="#main"', 'href="#top"')
-    return Response(_with_way_out(text.encode()), status, media_type="text/html")
+    return Response(_with_log_out_link(text.encode()), status, media_type="text/html")
 
 
 async def api(request: Request) -> Response:
@@ -173,20 +173,20 @@ async def static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC or name.endswith(".html"):
         raise UserError("There is no such file.", kind="missing_file")
-    return _file(name)
+    return _static_file_response(name)
 
 
-def _file(name: str) -> Response:
+def _static_file_response(name: str) -> Response:
     content, kind = STATIC[name]
     return Response(content, media_type=kind)
 
 
-async def is_up(request: Request) -> Any:
+async def health(request: Request) -> Any:
     """Health check. LangGraph's server has its own route of this name, which comes first; Aegra has none."""
     return {"ok": True}
 
 
-async def to_page(request: Request) -> Response:
+async def redirect_to_page(request: Request) -> Response:
     """Redirects from the address with a trailing slash to the page."""
     return RedirectResponse("/moot")
 
@@ -200,15 +200,16 @@ async def choices(request: Request) -> Any:
 
 
 def _choices() -> dict[str, Any]:
-    corpora = readable(known_corpora())
+    """As `choices`. ``lacks`` has the reasons why web search and the offered model cannot be used. Blocking."""
+    corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
-    offered, lacks = _offered()
+    offered, lacks = _offered_model()
     return {
         **_fixed_choices(),
         "models": ["embedded", *prices],
         "prices": prices,
-        "lacks": {"web": _lacking_web(), offered: lacks},
+        "lacks": {"web": _missing_for_web_search(), offered: lacks},
         "model": offered,
         "embedded": EMBEDDED,
         "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *SOURCES.names(), *searched],
@@ -216,12 +217,12 @@ def _choices() -> dict[str, Any]:
     }
 
 
-USUAL = "openai:gpt-4o-mini"
-"""The model offered beside the built-in one if none is configured and no provider has its key."""
+EXAMPLE_MODEL = "openai:gpt-4o-mini"
+"""The model offered in addition to the built-in one if none is configured and no provider has its key."""
 
 
-def _offered() -> tuple[str, str]:
-    """The model offered beside the built-in one, and a sentence on what is missing to use it; empty if nothing.
+def _offered_model() -> tuple[str, str]:
+    """The model offered in addition to the built-in one, and a sentence on what is missing to use it; empty if nothing.
 
     It is the model of `moot config` or ``MOOT_MODEL``, else an example of the first provider with a key.
     """
@@ -230,10 +231,10 @@ def _offered() -> tuple[str, str]:
         return named, unavailable_reason(named.partition(":")[0])
     here = [one for one in providers_here() if one["example"] in read_prices()]
     ready = next((one["example"] for one in here if not one["why_not"]), None)
-    return (ready, "") if ready else (USUAL, "Needs a key (OPENAI_API_KEY); none is set")
+    return (ready, "") if ready else (EXAMPLE_MODEL, "Needs a key (OPENAI_API_KEY); none is set")
 
 
-def _lacking_web() -> str:
+def _missing_for_web_search() -> str:
     """A sentence on what is missing for web search; empty if nothing is."""
     ready = any(WEB[kind].source.key() for kind in ("tavily", "serper"))
     return "" if ready else "Needs a search key (TAVILY_API_KEY or SERPER_API_KEY); none is set"
@@ -259,22 +260,22 @@ async def list_debates(request: Request) -> Any:
     if number < 1:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
     words = request.query_params.get("q", "")[:LONGEST_TITLE]
-    entries, total = await table.listed(number, caller_client(request.scope), words)
-    return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
+    entries, total = await table.list_page(number, caller_client(request.scope), words)
+    return {"debates": entries, "page": number, "pages": -(-total // debates.PAGE_SIZE), "total": total}
 
 
-async def resumed(request: Request) -> Any:
+async def resume_debate(request: Request) -> Any:
     """Resumes a debate that was interrupted or failed; returns its thread and new run."""
-    return await table.go_on(request.path_params["id"], caller_client(request.scope))
+    return await table.resume(request.path_params["id"], caller_client(request.scope))
 
 
 async def import_document(request: Request) -> Any:
     """Stores a document of ``moot verify --out``; the request's body is the document."""
     content = await body_of(request, debates.LARGEST)
-    return {"id": await run_in_threadpool(_import, content)}
+    return {"id": await run_in_threadpool(_import_document, content)}
 
 
-def _import(content: bytes) -> str:
+def _import_document(content: bytes) -> str:
     document = debates.parse_document(content)
     report(document, "md")  # raises if the document cannot be shown; then it is not stored
     return debates.save(document)
@@ -297,11 +298,11 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 async def convert_evidence(request: Request) -> Any:
     """Converts texts to evidence, as if a person added them to a debate; the request's body is the list of texts."""
-    texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
-    return await run_in_threadpool(_added, texts)
+    texts = parse_json(await body_of(request, 8 * LONGEST_GIVEN))
+    return await run_in_threadpool(_convert_evidence, texts)
 
 
-def _added(texts: Any) -> Any:
+def _convert_evidence(texts: Any) -> Any:
     reply: Any = check_person_reply("evidence", {"add": texts}, {"evidence": []})
     return reply.pieces(0)
 
@@ -309,56 +310,56 @@ def _added(texts: Any) -> Any:
 # --- one debate -------------------------------------------------------------------------------------------------------
 
 
-async def opened(request: Request) -> Any:
+async def get_debate(request: Request) -> Any:
     """A debate's document with its transcript, by the debate's id or its thread's id."""
-    found = await _found(request)
-    return {**found, **await run_in_threadpool(_opened, found["id"])}
+    found = await _find_document(request)
+    return {**found, **await run_in_threadpool(_document_in_words, found["id"])}
 
 
-async def _found(request: Request) -> dict[str, Any]:
+async def _find_document(request: Request) -> dict[str, Any]:
     """The id of a debate's document, the debate's state, and its thread if the server has it (``placed``)."""
     id, client = request.path_params["id"], caller_client(request.scope)
-    if len(id) == THREAD and not await table.lives(id, client):  # the server checks the owner
+    if len(id) == THREAD and not await table.thread_exists(id, client):  # the server checks the owner
         raise UserError("There is no such thread.", kind="missing_file")
-    stem, row = await table.found(id, client)
+    stem, row = await table.find_debate(id, client)
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it started.", kind="missing_file")
     more = await table.status_and_action(row, client) if row else {}
-    place = await open_ledger().thread_and_run(row.id) if row else None
-    placed = place[0] if place and await table.lives(place[0], client) else id if len(id) == THREAD else None
+    run = await open_ledger().find_run(row.id) if row else None
+    placed = run[0] if run and await table.thread_exists(run[0], client) else id if len(id) == THREAD else None
     return {"id": stem, **more, "placed": placed}
 
 
-def _opened(id: str) -> dict[str, Any]:
+def _document_in_words(id: str) -> dict[str, Any]:
     document = debates.load(id)
     answer = asdict(chip_of(document, document["answer"]))
     try:
-        said = describe_document(document, over=True)
-    except UserError as error:  # of another version: the page shows its plain content
-        said = {"fault": error.detail}
-    return {"document": document, "said": said, "chip": answer}
+        words = describe_document(document, has_ended=True)
+    except UserError as error:  # another version wrote it: the page shows its plain content
+        words = {"fault": error.detail}
+    return {"document": document, "said": words, "chip": answer}
 
 
-def describe_document(document: debates.Document, *, over: bool) -> dict[str, Any]:
+def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
 
-    ``caveats`` are the warnings shown beside the verdict, ``warnings`` the others.
+    ``caveats`` are the warnings shown with the verdict, ``warnings`` the others.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
-    with fitting():
+    with checked_parts():
         sections = [asdict(section) for section in lines(document)]
-        end = _end(document) if over else None
+        end = _ending(document) if has_ended else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {
             "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
-            "warnings": [clean(text) for text in other_warnings(document, told=True)],
+            "warnings": [clean(text) for text in other_warnings(document, without_caveats=True)],
         }
     return {"sections": sections, "end": end, "marks": marks, **warned}
 
 
-def _end(document: debates.Document) -> dict[str, Any]:
+def _ending(document: debates.Document) -> dict[str, Any]:
     lines = asdict(ending(document))["lines"]
     cited = verdict_citations(document, fabricated=True)
     return {"lines": lines, "citations": cited, "cites": citations_in_words(document)}
@@ -367,22 +368,22 @@ def _end(document: debates.Document) -> dict[str, Any]:
 async def describe_running(request: Request) -> Any:
     """A running debate in words; the request's body is its document so far."""
     content = await body_of(request, debates.LARGEST)
-    return await run_in_threadpool(_said, content)
+    return await run_in_threadpool(_describe_running, content)
 
 
-def _said(content: bytes) -> dict[str, Any]:
-    return describe_document(json_in(content), over=False)
+def _describe_running(content: bytes) -> dict[str, Any]:
+    return describe_document(parse_json(content), has_ended=False)
 
 
 async def running_view(request: Request) -> Any:
     """A running debate as the page shows it; the body is its document so far, ``open`` names the unfolded parts."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
-    return await run_in_threadpool(_told, content, wanted)
+    return await run_in_threadpool(_running_view, content, wanted)
 
 
-def _told(content: bytes, wanted: list[str]) -> dict[str, Any]:
-    document = json_in(content)
+def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
+    document = parse_json(content)
     if not isinstance(document, dict):
         raise UserError("This is not a debate.", kind="bad_request")
     return debate_view(document, wanted)
@@ -390,7 +391,7 @@ def _told(content: bytes, wanted: list[str]) -> dict[str, Any]:
 
 async def write_summary(request: Request) -> Any:
     """Writes a debate's summary if its setting `reader_summary` is on and there is none; the document stores it."""
-    stem, _ = await table.found(request.path_params["id"], caller_client(request.scope))
+    stem, _ = await table.find_debate(request.path_params["id"], caller_client(request.scope))
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")
     document = await run_in_threadpool(debates.load, stem)
@@ -400,20 +401,20 @@ async def write_summary(request: Request) -> Any:
     return {"id": stem}
 
 
-async def deleted(request: Request) -> Any:
+async def delete_debate(request: Request) -> Any:
     """Deletes a debate with all its stored data."""
     await table.delete(request.path_params["id"], caller_client(request.scope))
     return {}
 
 
-async def downloaded(request: Request) -> Response:
-    """A debate as a file: ``json``, ``md``, ``html``, or for a ``publisher`` and a ``url`` ``claimreview``."""
+async def download_debate(request: Request) -> Response:
+    """A debate as a file: ``json``, ``md``, ``html``, or ``claimreview``, which needs ``publisher`` and ``url``."""
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
         raise UserError(
             f"There is no download as {kind[:20]!r}. Known: json, md, html, claimreview.", kind="missing_file"
         )
-    await table.found(id, caller_client(request.scope))
+    await table.find_debate(id, caller_client(request.scope))
     asked = request.query_params
     text = await run_in_threadpool(_download, id, kind, asked.get("publisher", ""), asked.get("url", ""))
     end = "claimreview.json" if kind == "claimreview" else kind
@@ -430,18 +431,18 @@ def _download(id: str, kind: str, publisher: str, url: str) -> str | bytes:
 
 def route(path: str, handler: Callable[[Request], Awaitable[Any]], method: str = "GET") -> Route:
     """A route of the page."""
-    return Route(path, answering(handler), methods=[method])
+    return Route(path, json_handler(handler), methods=[method])
 
 
 ROUTES: list[Route] = [
-    route("/ok", is_up),
+    route("/ok", health),
     route("/moot", page),
-    route("/moot/", to_page),
+    route("/moot/", redirect_to_page),
     route(PLACE, api),
     route("/moot/claims", page),
     route("/moot/batches/{id}", page),
     route("/moot/debates", page),
-    route("/moot/debates/{id}", result),
+    route("/moot/debates/{id}", report_page),
     route("/moot/static/{name}", static),
     route("/moot/api/choices", choices),
     route("/moot/api/debates", list_debates),
@@ -450,21 +451,21 @@ ROUTES: list[Route] = [
     route("/moot/api/told", running_view, "POST"),
     route("/moot/api/added", convert_evidence, "POST"),
     route("/moot/api/texts", texts_in_file, "POST"),
-    route("/moot/api/claims/text", claims.text_read, "POST"),
-    route("/moot/api/claims/sentences", claims.sentences_of, "POST"),
-    route("/moot/api/claims/csv", claims.as_csv, "POST"),
-    route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
+    route("/moot/api/claims/text", claims.read_text, "POST"),
+    route("/moot/api/claims/sentences", claims.list_sentences, "POST"),
+    route("/moot/api/claims/csv", claims.claims_as_csv, "POST"),
+    route("/moot/api/claims/rows", claims.read_rows, "POST"),
     route("/moot/api/batches", batches.list_batches),
     route("/moot/api/batches", batches.start_batch, "POST"),
     route("/moot/api/batches/{id}", batches.show_batch),
-    route("/moot/api/batches/{id}", batches.deleted, "DELETE"),
-    route("/moot/api/batches/{id}/csv", batches.downloaded),
-    route("/moot/api/batches/{id}/zip", batches.reports),
+    route("/moot/api/batches/{id}", batches.delete_batch, "DELETE"),
+    route("/moot/api/batches/{id}/csv", batches.download_table),
+    route("/moot/api/batches/{id}/zip", batches.download_reports),
     route("/moot/api/batches/{id}/stop", batches.stop_batch, "POST"),
     route("/moot/api/batches/{id}/go-on", batches.resume_batch, "POST"),
-    route("/moot/api/debates/{id}", opened),
-    route("/moot/api/debates/{id}", deleted, "DELETE"),
-    route("/moot/api/debates/{id}/resume", resumed, "POST"),
+    route("/moot/api/debates/{id}", get_debate),
+    route("/moot/api/debates/{id}", delete_debate, "DELETE"),
+    route("/moot/api/debates/{id}/resume", resume_debate, "POST"),
     route("/moot/api/debates/{id}/summary", write_summary, "POST"),
-    route("/moot/api/debates/{id}/{kind}", downloaded),
+    route("/moot/api/debates/{id}/{kind}", download_debate),
 ]

@@ -18,17 +18,17 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import check_home
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 from moot.core.own_folder import own_folder
-from moot.graphs._registry import INSTALLED, descriptions, graph_place, installed_systems
+from moot.graphs._registry import INSTALLED, descriptions, graph_path, installed_systems
 from moot.web.caller import USERS
 from moot.web.guard import is_known, lowercase_names
-from moot.web.login import FEWEST, TOKEN, read_token
+from moot.web.login import MIN_TOKEN_LENGTH, TOKEN, read_token
 from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
-PATIENCE = 3
+SHUTDOWN_SECONDS = 3
 """Seconds for open requests to finish when the server stops."""
 WEBHOOKS = "LANGGRAPH_WEBHOOKS"
 PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
@@ -38,9 +38,9 @@ PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
 def server_config() -> dict[str, Any]:
     """The server's configuration in place of ``langgraph.json``, with the graphs of installed packages."""
     served = descriptions(others=True)
-    graphs = {name: {"path": graph_place(name), "description": about} for name, about in served.items()}
-    kept = {"path": "moot.web.threads.checkpointer"}
-    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept, "webhooks": webhooks()}
+    graphs = {name: {"path": graph_path(name), "description": about} for name, about in served.items()}
+    checkpointer = {"path": "moot.web.threads.checkpointer"}
+    return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": checkpointer, "webhooks": webhooks()}
 
 
 def webhooks() -> dict[str, Any]:
@@ -52,18 +52,18 @@ def webhooks() -> dict[str, Any]:
         UserError: it is not a JSON object.
     """
     try:
-        said = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
+        value = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        value = None
+    if not isinstance(value, dict):
         raise UserError(
             f'{WEBHOOKS} is a JSON object: {{"url": {{"allowed_domains": ["hooks.example.org"]}}}}',
             kind="invalid_environment",
         )
-    return said
+    return value
 
 
-def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> None:
+def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: bool) -> None:
     """Runs the server until it is interrupted.
 
     Its folder is new, because the server unpickles files in its working folder. It is removed at the end, or at
@@ -74,7 +74,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
         port: the port to listen on.
         at_once: concurrent debates.
         studio: whether LangGraph Studio may use it, too.
-        opened: whether to open the local page in a browser.
+        open_browser: whether to open the local page in a browser.
 
     Raises:
         UserError: the server's packages are missing, the port is in use, the server would be open to other machines
@@ -84,11 +84,11 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
     check_home("Debates", "debates")
     check_free(host, port)
     check_installed()
-    run_server = from_extra("langgraph_api.cli", "server", "The server").run_server
+    run_server = import_extra("langgraph_api.cli", "server", "The server").run_server
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
     print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
-    if opened:
+    if open_browser:
         threading.Thread(target=open_page, args=(url,), daemon=True).start()
     here = os.getcwd()
     sys.path.append(here)  # for the user's own sources; last, so that no file there shadows a package
@@ -99,7 +99,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
             port,
             n_jobs_per_worker=at_once,
             disable_persistence=True,
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             **config,
         )
 
@@ -118,7 +118,7 @@ def check_token(host: str, *, users: bool = False) -> None:
         more = f"; or name users in {USERS}" * users
         raise UserError(
             f"Other machines can reach a server at {host}, and use its keys: set {TOKEN} to a token of at least "
-            f"{FEWEST} characters, which callers must send{more}. Make one with: openssl rand -hex 32",
+            f"{MIN_TOKEN_LENGTH} characters, which callers must send{more}. Make one with: openssl rand -hex 32",
             kind="invalid_environment",
         )
 
@@ -150,15 +150,15 @@ def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
     from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
 
-    send_in_time()  # the clients of LangGraph's server are not moot's
+    send_in_time()  # also for LangSmith clients that LangGraph's server creates
     hosts = {*lowercase_names("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
     origins = {*lowercase_names("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
     os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
     if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
-        logging.disable(logging.DEBUG)  # for libraries that set their own level
-    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # without its own announcement
+        logging.disable(logging.DEBUG)  # also silences libraries that set their own level
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides its announcement; moot prints another one
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder is removed, as with Ctrl-C
 
 
@@ -168,7 +168,7 @@ def check_installed() -> None:
     Raises:
         UserError: a package uses a name of moot's own, so that the name would be ambiguous.
     """
-    for name in INSTALLED.taken():
+    for name in INSTALLED.conflicts():
         INSTALLED.check(name)
     for error in installed_systems()[1]:
         print(f"moot: not served: {error.detail}", file=sys.stderr)  # noqa: T201
@@ -183,7 +183,8 @@ def announcement(url: str, host: str) -> str:
         lines += [f"Requests need the token in {TOKEN}."]
     if host in ANYWHERE and not lowercase_names("MOOT_ALLOWED_HOSTS"):
         lines += [
-            "It refuses requests from other machines: set MOOT_ALLOWED_HOSTS to the name or address that they use."
+            "The server refuses requests from other machines: set MOOT_ALLOWED_HOSTS to the name or address that they "
+            "use."
         ]
     return "\n".join(lines)
 

@@ -26,32 +26,32 @@ from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import anonymised
 from moot.graphs._registry import graph_names
-from moot.nodes._models.keeping import LedgerUse, current_use
+from moot.nodes._models.debate_ledger import LedgerUse, current_use
 from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
-from moot.web.caller import EVERYBODY, asking, has_auth
+from moot.web.caller import EVERYBODY, current_user, has_auth
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
 
-CLAIMED = "moot_request"
-"""The key in a run's metadata under which its debate finds its `Claim`."""
-CLAIMED_DEBATE, CLAIMED_KEY = "moot_debate", "moot_key"
+REQUEST_KEY = "moot_request"
+"""The key in a run's metadata under which its debate finds its `RunRequest`."""
+DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
 """The keys for this in a service, whose debates run in other processes. The ledger checks the debate's owner."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads for resumed debates without a thread."""
-A_SEARCH = 1000
+SEARCH_SIZE = 1000
 """Threads per request."""
-A_LINE = 120
+LONGEST_LINE = 120
 """Most characters of a text's first line."""
-OVER = ("interrupted", "failed")
+RESUMABLE = ("interrupted", "failed")
 """Statuses of debates that can be resumed."""
 
 
 @dataclass(frozen=True)
-class Claim:
+class RunRequest:
     """A request's information for its debate: the id of a debate to resume, or an idempotency key."""
 
     debate: str | None = None
@@ -64,7 +64,7 @@ class Table:
     def __init__(self) -> None:
         self.is_shared = False
         """Whether other processes share the table, and run debates requested here; see `moot service`."""
-        self.claims: dict[str, Claim] = {}
+        self.requests: dict[str, RunRequest] = {}
         self.latest: dict[str, str] = {}
         """By thread, the id of its last document; the only record of debates that are not in the ledger."""
         self.locks: dict[str, FileLock] = {}
@@ -75,45 +75,45 @@ class Table:
         if lock := self.locks.pop(key or "", None):
             await asyncio.to_thread(lock.release)
 
-    def claim(self, claim: Claim) -> dict[str, str]:
-        """Metadata for a run, with which its debate finds the claim; valid once, because threads pass metadata on."""
+    def metadata(self, request: RunRequest) -> dict[str, str]:
+        """Metadata for a run, by which its debate finds the request; valid once, because threads pass metadata on."""
         if self.is_shared:
-            said = {CLAIMED_DEBATE: claim.debate, CLAIMED_KEY: claim.key}
-            return {name: value for name, value in said.items() if value}
+            metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
+            return {name: value for name, value in metadata.items() if value}
         name = uuid4().hex
-        self.claims[name] = claim
-        return {CLAIMED: name}
+        self.requests[name] = request
+        return {REQUEST_KEY: name}
 
-    def claiming(self, claim: Claim) -> dict[str, Any]:
-        """Arguments of `runs.create` with a claim's metadata; Aegra passes on only the config's metadata."""
-        said = self.claim(claim)
-        return {"config": {"metadata": said}} if self.is_shared else {"metadata": said}
+    def run_arguments(self, request: RunRequest) -> dict[str, Any]:
+        """Arguments of `runs.create` with a request's metadata; Aegra passes on only the config's metadata."""
+        metadata = self.metadata(request)
+        return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """A run's use of the ledger for its claimed debate; the mode is ``MOOT_LEDGER``, else ``record``."""
+        """How a run uses the ledger, from the request of its debate; the mode is ``MOOT_LEDGER``, else ``record``."""
         if self.is_shared:
             return shared_use(run)
-        claim = self.claims.pop((run.get("metadata") or {}).get(CLAIMED) or "", Claim())
-        return replace(current_use("record"), id=claim.debate, idempotency_key=claim.key)
+        request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
+        return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
 
     async def begun(self, session: Session) -> None:
         """Stores a debate's thread and run, now that it has its row."""
         await self.unlock(session.use.idempotency_key)
-        place = session.run.get("configurable") or {}
-        if "thread_id" in place:
-            await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
+        config = session.run.get("configurable") or {}
+        if "thread_id" in config:
+            await open_ledger().record_run(session.id, str(config["thread_id"]), str(config.get("run_id", "")))
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Writes the document of a debate whose run is over; returns its path and a note."""
         note = anonymised(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
-        token = asking.set(session.use.person)
+        token = current_user.set(session.use.person)
         try:
-            path = await asyncio.to_thread(keep, session)
+            path = await asyncio.to_thread(write_document, session)
         except Exception as fault:  # the debate must not fail because of it; the log and the row report it
-            log.exception("The document of the debate %s cannot be kept.", session.id)
-            return None, f"Its document cannot be kept: {getattr(fault, 'detail', fault)}"
+            log.exception("The document of the debate %s cannot be stored.", session.id)
+            return None, f"Its document cannot be stored: {getattr(fault, 'detail', fault)}"
         finally:
-            asking.reset(token)
+            current_user.reset(token)
         thread = (session.run.get("configurable") or {}).get("thread_id")
         if path and thread:
             self.latest[str(thread)] = Path(path).stem
@@ -126,24 +126,24 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
     The debate's id is the run's id, unless the run resumes another debate. So a run that restarts because its worker
     was lost continues the same debate.
     """
-    said, place = run.get("metadata") or {}, run.get("configurable") or {}
-    debate, key, id = said.get(CLAIMED_DEBATE), said.get(CLAIMED_KEY), str(place["run_id"])
+    metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
+    debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
     if debate is not None and not (isinstance(debate, str) and debates.HEX.fullmatch(debate)):
-        raise UserError(f"{CLAIMED_DEBATE} is a debate's id.", kind="bad_request")
-    user = place["langgraph_auth_user"].identity
+        raise UserError(f"{DEBATE_KEY} is a debate's id.", kind="bad_request")
+    user = config["langgraph_auth_user"].identity
     person = None if user == EVERYBODY else user
     used = current_use("record")
     return replace(
-        used, id=debate or UUID(id).hex, idempotency_key=key and own_key(str(key), person), person=person, run=id
+        used, id=debate or UUID(id).hex, idempotency_key=key and user_key(str(key), person), person=person, run=id
     )
 
 
-def own_key(key: str, person: str | None) -> str:
+def user_key(key: str, person: str | None) -> str:
     """An idempotency key as in the table, with the user's name, because two users may send the same key."""
     return f"{person or ''} {key}"
 
 
-def keep(session: Session) -> str | None:
+def write_document(session: Session) -> str | None:
     """Writes a debate's document, partial if the debate is unfinished; returns its path, or None if it is empty."""
     run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
@@ -153,11 +153,11 @@ def keep(session: Session) -> str | None:
                 debates.spend(session.id, session.state["calls"])
             return None
         within = [written_values(update) for update in session.written]
-        document = unfinished(session.state, [update for update in within if is_news(update, session.state)])
+        document = unfinished(session.state, [update for update in within if has_new_items(update, session.state)])
     return debates.write(document, run)
 
 
-def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+def has_new_items(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     """Whether a node's update has turns, calls or evidence that are not in the state yet."""
     turns = {turn_key(turn) for turn in state["turns"]}
     pieces = {piece["id"] for piece in state["evidence"]}
@@ -174,32 +174,34 @@ TABLE = Table()
 # --- requests of the page --------------------------------------------------------------------------------------------
 
 
-async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
+async def list_page(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
     """One page of the running and documented debates, newest first, and their total number.
 
     With ``words``, only debates whose claim contains all of them.
 
-    Each entry has ``id``, ``status`` and fields of its document (`debates.LISTED`). Debates of the table also have
+    Each entry has ``id``, ``status`` and fields of its document (`debates.LIST_FIELDS`). Debates of the table also have
     ``calls`` (number of stored calls), ``thread``, and the possible action: ``resume``, ``watch`` or ``answer``.
     """
     ledger = open_ledger()
-    rows = await ledger.outline(asking.get())
+    rows = await ledger.outline(current_user.get())
     known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
     begun = {id: started for id, status, started in rows if id not in known and status != "done"}
-    moments = {id: f"{debates.moment_at(started)}-{id}" for id, started in begun.items()}
+    moments = {id: f"{debates.id_time_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
     if has_auth():
-        own, places = await threads_of(client), await ledger.places()
+        own, places = await threads_of(client), await ledger.runs()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
-    first = (page - 1) * debates.A_PAGE
+    first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
-        entries = [entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all(entry, words)]
-        return entries[first : first + debates.A_PAGE], len(entries)
-    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
+        entries = [
+            entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all_words(entry, words)
+        ]
+        return entries[first : first + debates.PAGE_SIZE], len(entries)
+    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.PAGE_SIZE]]
     return [entry for entry in listed if entry], len(ids)
 
 
-def has_all(entry: Mapping[str, Any], words: str) -> bool:
+def has_all_words(entry: Mapping[str, Any], words: str) -> bool:
     """Whether a debate's claim contains all words, ignoring case."""
     claim = str(entry.get("claim") or "").casefold()
     return all(word in claim for word in words.casefold().split())
@@ -209,9 +211,9 @@ async def threads_of(client: LangGraphClient) -> set[str]:
     """The threads that the caller may see."""
     found: set[str] = set()
     while True:
-        more = await client.threads.search(limit=A_SEARCH, offset=len(found), select=["thread_id"])
+        more = await client.threads.search(limit=SEARCH_SIZE, offset=len(found), select=["thread_id"])
         found |= {thread["thread_id"] for thread in more}
-        if len(more) < A_SEARCH:
+        if len(more) < SEARCH_SIZE:
             return found
 
 
@@ -240,16 +242,16 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
 
 async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """The status of a debate of the table, and the possible action: watch, answer or resume."""
-    place = await open_ledger().thread_and_run(row.id)
-    if row.status == "interrupted" and place and await is_begun_again(*place, client):
+    last_run = await open_ledger().find_run(row.id)
+    if row.status == "interrupted" and last_run and await is_restarted(*last_run, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
-    if row.status == "running" and place and await runs_here(*place, client):
-        return more | {"thread": place[0], "can": "watch"}
-    if row.status == "waiting" and place and await lives(place[0], client):
-        return more | {"thread": place[0], "can": "answer"}
+    if row.status == "running" and last_run and await run_exists(*last_run, client):
+        return more | {"thread": last_run[0], "can": "watch"}
+    if row.status == "waiting" and last_run and await thread_exists(last_run[0], client):
+        return more | {"thread": last_run[0], "can": "answer"}
     return more | (
-        {"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in graph_names(others=True) else {}
+        {"can": "resume"} if row.status in (*RESUMABLE, "waiting") and row.graph in graph_names(others=True) else {}
     )
 
 
@@ -266,20 +268,20 @@ def claim_in(input: Any) -> str:
 
 def first_line(text: str) -> str:
     """The first non-empty line of a text, shortened."""
-    return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
+    return shorten(next((line for line in text.splitlines() if line.strip()), ""), LONGEST_LINE, placeholder=" ...")
 
 
-async def lives(thread: str, client: LangGraphClient) -> bool:
+async def thread_exists(thread: str, client: LangGraphClient) -> bool:
     """Whether the server has a thread that the caller may see."""
-    return await _is_there(client.threads.get(thread))
+    return await _exists(client.threads.get(thread))
 
 
-async def runs_here(thread: str, run: str, client: LangGraphClient) -> bool:
+async def run_exists(thread: str, run: str, client: LangGraphClient) -> bool:
     """Whether this server has a run; another server on the same home may run the debate."""
-    return await _is_there(client.runs.get(thread, run))
+    return await _exists(client.runs.get(thread, run))
 
 
-async def _is_there(asked: Awaitable[Any]) -> bool:
+async def _exists(asked: Awaitable[Any]) -> bool:
     """Whether a request to the server finds its object.
 
     Raises:
@@ -296,7 +298,7 @@ async def _is_there(asked: Awaitable[Any]) -> bool:
     return True
 
 
-async def is_begun_again(thread: str, run: str, client: LangGraphClient) -> bool:
+async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
     """Whether the server itself restarts a run whose worker was lost."""
     try:
         return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
@@ -304,37 +306,37 @@ async def is_begun_again(thread: str, run: str, client: LangGraphClient) -> bool
         return False
 
 
-async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
+async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """The document's id and the row of a debate, by its own id, its document's or its thread's (the last debate on it).
 
-    On a server with users, each finds the debates of their own threads, and debates without a thread.
+    On a server with users, each user finds the debates of their threads, and debates without a thread.
 
     Raises:
         UserError: there is none.
     """
     ledger = open_ledger()
     if len(id) == 36:
-        id = next(iter(await ledger.places(id)), TABLE.latest.get(id, id))
+        id = next(iter(await ledger.runs(id)), TABLE.latest.get(id, id))
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id
     else:  # if there are several branches, the last one
-        stem = await run_in_threadpool(newest, row) if row else None
-    if row is not None and asking.get() not in (None, row.person):
+        stem = await run_in_threadpool(last_document, row) if row else None
+    if row is not None and current_user.get() not in (None, row.person):
         stem = row = None
-    place = await ledger.thread_and_run(row.id) if row and has_auth() else None
-    if (stem is None and row is None) or (place and not await lives(place[0], client)):
+    last_run = await ledger.find_run(row.id) if row and has_auth() else None
+    if (stem is None and row is None) or (last_run and not await thread_exists(last_run[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
 
 
-def newest(row: Debate) -> str | None:
+def last_document(row: Debate) -> str | None:
     """The id of a debate's last document, if one is stored here."""
     written = [Path(row.document).stem] if row.document else []
-    return next((stem for stem in (*written, *debates.document_ids(row.id)) if debates.is_kept(stem)), None)
+    return next((stem for stem in (*written, *debates.document_ids(row.id)) if debates.has_document(stem)), None)
 
 
-async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
+async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
     """Resumes a debate that was interrupted or failed, with the same input, settings and stored calls.
 
     Returns:
@@ -343,20 +345,20 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
     Raises:
         UserError: there is none, or it cannot be resumed.
     """
-    _, row = await found(id, client)
+    _, row = await find_debate(id, client)
     if row is not None and (await status_and_action(row, client))["status"] == "running":
         raise UserError("This debate is still running.", kind="bad_request")
     if row is None or row.graph not in graph_names(others=True):
         raise UserError(
             "This debate is not in the table, so its input and settings are not known here.", kind="bad_request"
         )
-    if row.status not in (*OVER, "waiting"):
-        said = {"running": "is still running", "done": "is over"}[row.status]
+    if row.status not in (*RESUMABLE, "waiting"):
+        state = {"running": "is still running", "done": "is over"}[row.status]
         raise UserError(
-            f"This debate {said}; only one that was interrupted or failed can be resumed.", kind="bad_request"
+            f"This debate {state}; only a debate that was interrupted or failed can be resumed.", kind="bad_request"
         )
-    place = await open_ledger().thread_and_run(row.id)
-    thread = place[0] if place else str(uuid5(THREADS, row.id))
+    last_run = await open_ledger().find_run(row.id)
+    thread = last_run[0] if last_run else str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
         run = await client.runs.create(
@@ -364,7 +366,7 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
             row.graph,
             input=row.input,
             context=row.settings,
-            **TABLE.claiming(Claim(debate=row.id)),
+            **TABLE.run_arguments(RunRequest(debate=row.id)),
             stream_mode=["updates", "custom"],
             stream_subgraphs=True,
             stream_resumable=True,
@@ -383,18 +385,18 @@ async def delete(id: str, client: LangGraphClient) -> None:
     Raises:
         UserError: there is none, or it is still running.
     """
-    stem, row = await found(id, client)
+    stem, row = await find_debate(id, client)
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
-        place = await open_ledger().thread_and_run(row.id)
-        if place:
+        last_run = await open_ledger().find_run(row.id)
+        if last_run:
             with suppress(NotFoundError):  # it ended with its server, or belongs to another one
-                await client.threads.delete(place[0])
+                await client.threads.delete(last_run[0])
             if os.environ.get("LANGGRAPH_CHECKPOINTER"):
                 from moot.web.threads import delete as delete_thread
 
-                await delete_thread(place[0])
+                await delete_thread(last_run[0])
         await open_ledger().delete(row.id)
         for one in await run_in_threadpool(debates.document_ids, row.id):
             await run_in_threadpool(debates.delete, one)

@@ -133,7 +133,7 @@ async def _debates() -> dict[str, Debate]:
     """The last debate of each thread."""
     ledger = open_ledger()
     rows = {row.id: row for row in await ledger.debates()}
-    return {thread: rows[id] for id, (thread, _) in reversed((await ledger.places()).items())}
+    return {thread: rows[id] for id, (thread, _) in reversed((await ledger.runs()).items())}
 
 
 async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:
@@ -161,7 +161,7 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
 
 
 async def forget(saver: Saver, thread: str) -> None:
-    """Removes a thread from the file, and from the server's list if it is there."""
+    """Removes a thread from the file, and from the server's list."""
     with suppress(NotFoundError, UnprocessableEntityError):  # an id that is not a UUID is in no list
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)
@@ -182,4 +182,4 @@ async def prune_daily() -> None:
             async with checkpointer() as saver:
                 await prune(saver, await _debates())
         except (MootError, sqlite3.Error, APIError):
-            log.exception("Old threads were not removed; it is tried again tomorrow.")
+            log.exception("Old threads were not removed; the next attempt is tomorrow.")

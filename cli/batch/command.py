@@ -57,23 +57,23 @@ def batch(
     from moot.cli.signals import Stop
 
     if str(file) in ACTIONS and queue:
-        from moot.cli.queue.command import act
+        from moot.cli.queue.command import manage_batches
 
-        return act(str(file), id, queue)
+        return manage_batches(str(file), id, queue)
     if str(file) in ACTIONS and not file.exists():
         raise typer.BadParameter(
-            f"`moot batch {file}` needs a queue: name it by --queue postgresql://... or MOOT_QUEUE."
+            f"`moot batch {file}` needs a queue: name it with --queue postgresql://... or MOOT_QUEUE."
         )
     if id:
         raise typer.BadParameter("only status, cancel and retry take the id of a batch; they need --queue.")
     if out is None:
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # first, because the imports below take a second
-        from moot.cli.asking import asked_by, named_settings
-        from moot.cli.batch.jobs import ForAll
+        from moot.cli.asking import input_from_options, named_settings
+        from moot.cli.batch.jobs import BatchOptions
         from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
         from moot.cli.batch.table import FILE
-        from moot.cli.resuming import mode_of
+        from moot.cli.resuming import parse_mode
         from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
         from moot.core.files import exclusive_folder
@@ -88,20 +88,22 @@ def batch(
             raise UserError("--queue uses the workers of the queue: leave out --workers.", kind="invalid_setting")
         history_is_on()  # raises if the value is not valid
         bundle = load_preset(options["preset"])
-        usual = None if options["preset"] else value_of("graph")
+        default_graph = None if options["preset"] else value_of("graph")
         systems = (
-            [name.strip() for name in graphs.split(",")] if graphs else [options["graph"] or usual or bundle.graph]
+            [name.strip() for name in graphs.split(",")]
+            if graphs
+            else [options["graph"] or default_graph or bundle.graph]
         )
-        asked = asked_by(options, bundle.task)
-        for_all = ForAll(
+        asked = input_from_options(options, bundle.task)
+        row_options = BatchOptions(
             [*dict.fromkeys(systems)],
             asked,
             options["settings"] or [],
             named_settings(options),
             {**usual_settings(), **bundle.settings},
         )
-        mode = mode_of(options["ledger"] or value_of("ledger") or "record")
+        mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
-        claims = ClaimsFile(file)  # before anything is written
+        claims = ClaimsFile(file)  # raises before anything is written
         with exclusive_folder(out, "batch", LOCK, FILE):
-            raise SystemExit(run_batch(Batch(claims, out, for_all, mode), limits, stop))
+            raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))

@@ -22,7 +22,7 @@ RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNOR
 
 
 @dataclass(frozen=True)
-class ForAll:
+class BatchOptions:
     """The options of the command line that apply to every row.
 
     Args:
@@ -42,7 +42,7 @@ class ForAll:
     def __post_init__(self) -> None:
         known = {name for system in self.systems for name in load_graph(system).settings.model_fields}
         for pair in self.pairs:
-            if len(self.systems) > 1 and (name := _root(pair)) and name not in known:
+            if len(self.systems) > 1 and (name := _setting_name(pair)) and name not in known:
                 raise UserError(f"None of the systems has a setting {name!r}.", kind="invalid_setting")
         for system in self.systems:
             self.settings(system, {})
@@ -59,7 +59,7 @@ class ForAll:
         """
         kind = load_graph(system).settings
         several = len(self.systems) > 1
-        pairs = [pair for pair in self.pairs if not several or _root(pair) in kind.model_fields]
+        pairs = [pair for pair in self.pairs if not several or _setting_name(pair) in kind.model_fields]
         given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
         settings: Settings = checked_settings(kind, {**given, **own}, system)
         if getattr(settings, "ask_person", ()):
@@ -72,8 +72,8 @@ class Job:
     """A debate that a row asks for; plain JSON, so that another process can run it.
 
     Args:
-        number: of the row.
-        name: its files' name, without their end.
+        number: the number of the row.
+        name: the name of its files, without a suffix.
         system: the debate system.
         key: the debate's id, which stays the same for a row of a batch until its input or settings change.
         asked: the debate's input.
@@ -88,31 +88,31 @@ class Job:
     settings: Mapping[str, Any]
 
 
-def jobs_of(row: ClaimRow, name: str, for_all: ForAll, batch: str) -> list[Job]:
+def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list[Job]:
     """The debates of a row.
 
     Args:
         row: the row.
         name: the name of its files.
-        for_all: the options for all rows.
+        options: the options for all rows.
         batch: the batch's id.
 
     Raises:
         UserError: its system or its settings are not valid.
     """
-    several = len(for_all.systems) > 1
+    several = len(options.systems) > 1
     if row.graph and several:
         raise UserError("The row names a graph, and --graphs names several: leave one of them out.", kind="bad_request")
-    given = [*for_all.asked["given"], *({"title": title, "text": text} for title, text in row.given)]
+    given = [*options.asked["given"], *({"title": title, "text": text} for title, text in row.given)]
     own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
-    asked = {**for_all.asked, **{key: value for key, value in own.items() if value}, "given": given}
-    made = []
-    for system in [row.graph] if row.graph else for_all.systems:
-        settings = for_all.settings(system, row.settings).model_dump(mode="json")
-        told = json.dumps([batch, row.id, system, asked, settings], sort_keys=True, ensure_ascii=False)
-        key = hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]
-        made.append(Job(row.number, f"{name}.{system}" if several else name, system, key, asked, settings))
-    return made
+    asked = {**options.asked, **{key: value for key, value in own.items() if value}, "given": given}
+    jobs = []
+    for system in [row.graph] if row.graph else options.systems:
+        settings = options.settings(system, row.settings).model_dump(mode="json")
+        content = json.dumps([batch, row.id, system, asked, settings], sort_keys=True, ensure_ascii=False)
+        key = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
+        jobs.append(Job(row.number, f"{name}.{system}" if several else name, system, key, asked, settings))
+    return jobs
 
 
 def file_name(id: str, *, taken: bool = False) -> str:
@@ -128,5 +128,5 @@ def file_name(id: str, *, taken: bool = False) -> str:
     return f"{readable}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
-def _root(pair: str) -> str:
+def _setting_name(pair: str) -> str:
     return pair.partition("=")[0].strip().partition(".")[0]

@@ -10,6 +10,6 @@ NOTHING: Outcome = {"status": "failed", "answer": None, "confidence": None, "err
 """The outcome of a row without a document."""
 
 
-def fault(detail: str, kind: str) -> Outcome:
+def failed_outcome(detail: str, kind: str) -> Outcome:
     """The outcome of a row that failed without a document."""
     return {**NOTHING, "error": detail, "kind": kind}

@@ -14,14 +14,14 @@ from moot.core.errors import WorldError
 from moot.core.telemetry.switch import telemetry
 
 if TYPE_CHECKING:
-    from moot.cli.batch.hands import Ended, Rows
     from moot.cli.batch.jobs import Job
+    from moot.cli.batch.runner import OnEnd, Rows
 
-LONGEST = 64 * 2**20
+MOST_LINE_BYTES = 64 * 2**20
 """Maximal bytes of a line from a worker."""
-FAREWELL = 5.0
+CLOSE_SECONDS = 5.0
 """Seconds that a process has to send its telemetry when it is no longer needed."""
-DEATHS = 2
+MOST_DEATHS = 2
 """Number of workers that a row may kill; the last of them ran this row alone."""
 
 
@@ -34,43 +34,45 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._asked: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
-        self._listening = asyncio.create_task(self._listen())
+        self._pending: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
+        self._reading = asyncio.create_task(self._read_answers())
         self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.is_dead = False
-        self.heard = time.monotonic()
+        self.last_message = time.monotonic()
         """The time of its last message; it sends heartbeats."""
 
     @classmethod
-    async def started(cls, orders: str, program: str = "moot.cli.batch.worker") -> Worker:
+    async def start(cls, config: str, program: str = "moot.cli.batch.worker") -> Worker:
         """Starts a process and waits until it is ready.
 
         Args:
-            orders: the line with its configuration.
+            config: the line with its configuration.
             program: the module that it runs.
 
         Raises:
             WorldError: it ended before it was ready.
         """
         pipe = asyncio.subprocess.PIPE
-        words = (sys.executable, "-m", program)
-        worker = cls(await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=LONGEST))
+        command = (sys.executable, "-m", program)
+        worker = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=MOST_LINE_BYTES))
         try:
-            await worker._say(orders)
+            await worker._send(config)
             is_ready = await worker._ready is not None
         except BaseException:
             await worker.end()
             raise
         if not is_ready:
-            raise WorldError(f"A worker ended before it began ({await worker.ending()}).", kind="worker_killed")
+            raise WorldError(
+                f"A worker process ended before it was ready ({await worker.exit_reason()}).", kind="worker_killed"
+            )
         return worker
 
-    async def do(self, job: Job, rows: Rows, ended: Ended) -> bool:
+    async def run_row(self, job: Job, rows: Rows, on_end: OnEnd) -> bool:
         """Lets the process run a row, and reports the outcome; returns False if the process ended before that."""
-        if (said := await self.ask(asdict(job))) is None:
+        if (answer := await self.ask(asdict(job))) is None:
             return False
-        rows.heed(said["outcome"], full=said["full"])
-        await ended(job, said["outcome"])
+        rows.check_outcome(answer["outcome"], ceiling_reached=answer["full"])
+        await on_end(job, answer["outcome"])
         return True
 
     async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -78,47 +80,47 @@ class Worker:
         if self.is_dead:
             return None
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-        self._asked[row["key"]] = answer
-        await self._say(json.dumps(row) + "\n")
+        self._pending[row["key"]] = answer
+        await self._send(json.dumps(row) + "\n")
         return await answer
 
-    async def ending(self) -> str:
+    async def exit_reason(self) -> str:
         """How the process ended."""
         code = await self._process.wait()
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     async def close(self) -> None:
-        """Ends the process; one that has telemetry to send has `FAREWELL` seconds to send it."""
+        """Ends the process; one that has telemetry to send has `CLOSE_SECONDS` seconds to send it."""
         if telemetry() is not None and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), FAREWELL)
+                await asyncio.wait_for(self._process.wait(), CLOSE_SECONDS)
         await self.end()
 
     async def end(self) -> None:
         """Ends the process at once."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        await asyncio.shield(self._listening)  # others who end it wait for the same task
+        await asyncio.shield(self._reading)  # other calls of `end` wait for the same task
         await self._process.wait()
 
-    async def _say(self, line: str) -> None:
+    async def _send(self, line: str) -> None:
         assert self._process.stdin is not None
-        with suppress(ConnectionError):  # `_listen` notices that it has ended
+        with suppress(ConnectionError):  # `_read_answers` notices that it has ended
             self._process.stdin.write(line.encode())
             await self._process.stdin.drain()
 
-    async def _listen(self) -> None:
+    async def _read_answers(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            self.heard, said = time.monotonic(), json.loads(line)
-            if "alive" not in said:
-                _give(self._ready if "ready" in said else self._asked.pop(said["key"]), said)
+            self.last_message, answer = time.monotonic(), json.loads(line)
+            if "alive" not in answer:
+                _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
         self.is_dead = True
-        for waiting in (self._ready, *self._asked.values()):
-            _give(waiting, None)
+        for future in (self._ready, *self._pending.values()):
+            _resolve(future, None)
 
 
-def _give(waiting: asyncio.Future[dict[str, Any] | None], said: dict[str, Any] | None) -> None:
-    if not waiting.done():  # if the batch was interrupted, the future is cancelled
-        waiting.set_result(said)
+def _resolve(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None) -> None:
+    if not future.done():  # if the batch was interrupted, the future is cancelled
+        future.set_result(answer)

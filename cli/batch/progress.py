@@ -13,7 +13,7 @@ STEPS = 10
 """Lines that are printed if there is no terminal to draw a bar on."""
 
 
-class Progressing:
+class BatchProgress:
     """A progress bar; without a terminal, lines of text.
 
     Args:
@@ -32,13 +32,13 @@ class Progressing:
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self.total = total
         self.budget, self.max_cost = budget, max_cost
-        self.earlier = spent
+        self.spent_before = spent
         self.ended = self.failed = self.tokens = 0
         self.usd = 0.0
-        self.priced = True
+        self.all_priced = True
         self.started = time.monotonic()
 
-    def __enter__(self) -> Progressing:
+    def __enter__(self) -> BatchProgress:
         self.bars.start()
         self.bar = self.bars.add_task("", total=self.total)
         return self
@@ -53,7 +53,7 @@ class Progressing:
         if paid := outcome.get("paid"):
             self.tokens += paid["tokens"]
             self.usd += paid["usd"] or 0
-            self.priced = self.priced and paid["usd"] is not None
+            self.all_priced = self.all_priced and paid["usd"] is not None
         self.bars.update(self.bar, completed=self.ended, description=self.estimate())
         if self.bars.disable and self.ended % max(1, self.total // STEPS) == 0:
             self.console.print(f"{self.ended}/{self.total} debates; {self.estimate()}", highlight=False, soft_wrap=True)
@@ -62,14 +62,14 @@ class Progressing:
         """An estimate of the remaining time and cost, from the debates so far."""
         share = max(self.total - self.ended, 0) / self.ended
         seconds = (time.monotonic() - self.started) * share
-        said = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
-        if share and self.priced and self.usd:
-            said += f" (${self.usd * share:,.2f})"
-        said += " to go"
+        text = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
+        if share and self.all_priced and self.usd:
+            text += f" (${self.usd * share:,.2f})"
+        text += " to go"
         if self.budget is not None:
-            said += (
-                f"; {max(self.budget - self.earlier[0] - self.tokens, 0):,.0f} tokens of {self.budget:,.0f} are left"
-            )
-        if self.max_cost is not None and self.priced:
-            said += f"; ${max(self.max_cost - self.earlier[1] - self.usd, 0):,.2f} of ${self.max_cost:,.2f} are left"
-        return said + (f"; {self.failed} failed" if self.failed else "")
+            tokens = max(self.budget - self.spent_before[0] - self.tokens, 0)
+            text += f"; {tokens:,.0f} tokens of {self.budget:,.0f} are left"
+        if self.max_cost is not None and self.all_priced:
+            usd = max(self.max_cost - self.spent_before[1] - self.usd, 0)
+            text += f"; ${usd:,.2f} of ${self.max_cost:,.2f} are left"
+        return text + (f"; {self.failed} failed" if self.failed else "")

@@ -12,22 +12,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from moot.cli.batch.hands import Hands, LocalRunner, Rows
-from moot.cli.batch.jobs import ForAll, Job, jobs_of
+from moot.cli.batch.jobs import BatchOptions, Job, jobs_of
 from moot.cli.batch.outcomes import Outcome
-from moot.cli.batch.progress import Progressing
+from moot.cli.batch.progress import BatchProgress
+from moot.cli.batch.runner import LocalRunner, RowRunner, Rows
 from moot.cli.batch.store import Store
 from moot.cli.batch.table import Summary, show_table, write_table
-from moot.cli.batch.work import Folder, Work, existing_outcome
-from moot.cli.batch.worker import Orders
-from moot.cli.batch.workers import Processes
+from moot.cli.batch.work import Folder, RowProcessor, existing_outcome
+from moot.cli.batch.worker import WorkerConfig
+from moot.cli.batch.workers import ProcessRunner
 from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.ceilings import Ceilings, share_ceilings
+from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
-from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
@@ -47,8 +47,8 @@ class Limits:
         at_once: debates in flight in each process.
         workers: processes; 1 for this one alone.
         budget: most tokens of all rows, earlier runs of the batch included.
-        max_cost: most USD, likewise.
-        max_calls: most calls, likewise.
+        max_cost: most USD of all rows, earlier runs of the batch included.
+        max_calls: most calls of all rows, earlier runs of the batch included.
         max_seconds: most seconds of this run.
         queue: the address of the queue whose workers run the rows; None to run them here.
     """
@@ -83,15 +83,15 @@ class Batch:
 
     Args:
         claims: the file of claims.
-        folder: for documents, reports and the table.
-        for_all: the options for all rows.
+        folder: the folder for documents, reports and the table.
+        options: the options for all rows.
         mode: how the ledger is used.
     """
 
-    def __init__(self, claims: ClaimsFile, folder: Path, for_all: ForAll, mode: Mode) -> None:
+    def __init__(self, claims: ClaimsFile, folder: Path, options: BatchOptions, mode: Mode) -> None:
         self.claims = claims
         self.folder = folder
-        self.for_all = for_all
+        self.options = options
         self.mode = mode
         self.prices = read_prices()
         self.store = Store(folder)
@@ -99,53 +99,53 @@ class Batch:
         self.spent = NOTHING
         """The cost of all rows so far, in all runs of the batch."""
 
-    def enter(self, taken: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
+    def read_rows(self, spending: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            taken: by key, the cost so far of those debates that have begun, with calls whose replies were lost.
+            spending: takes keys; returns, by key, the cost so far of debates, with calls whose replies were lost.
         """
         self.store.begin()
         jobs = self._jobs()
         while some := list(islice(jobs, AT_ONCE)):
-            known = taken([job.key for job in some])
+            spent = spending([job.key for job in some])
             for job in some:
-                self._expect(job, known.get(job.key))
+                self._add_debate(job, spent.get(job.key))
         self.store.commit()
 
     def _jobs(self) -> Iterator[Job]:
-        """The debates of all rows, which are recorded; rows that cannot be used are recorded as such."""
+        """Records all rows; returns the debates of those that can be used."""
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
-                self.store.enter_bad(row.number, row.id, "", f"line {row.line}: {row.problem}")
+                self.store.add_bad_row(row.number, row.id, "", f"line {row.line}: {row.problem}")
                 continue
-            name = self.store.enter(row.number, row.id, row.claim, row.label, row.group)
+            name = self.store.add_row(row.number, row.id, row.claim, row.label, row.group)
             try:
-                yield from jobs_of(row, name, self.for_all, self.store.batch)
+                yield from jobs_of(row, name, self.options, self.store.batch)
             except UserError as error:
                 self.bad += 1
-                self.store.enter_bad(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
+                self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
 
-    def _expect(self, job: Job, taken: tuple[float, float, float] | None) -> None:
+    def _add_debate(self, job: Job, spent: tuple[float, float, float] | None) -> None:
         self.total += 1
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
-        self.store.expect(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
+        self.store.add_debate(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
-        known = _spend(found or {})  # it has USD even if the ledger was written without prices
-        self.spent = self.spent.plus(Spend(*map(max, known, taken or NOTHING)))
+        known = _spend_of(found or {})  # has USD even if the ledger has none
+        self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
         return outcome["status"] == "done" and (self.folder / f"{job.name}.json").exists()
 
-    def left(self) -> Iterator[Job]:
+    def remaining(self) -> Iterator[Job]:
         """The debates still to run. Blocking."""
         for row in self.claims:
             if isinstance(row, BadRow) or (name := self.store.name_of(row.number)).startswith("!"):
                 continue
-            for job in jobs_of(row, name, self.for_all, self.store.batch):
+            for job in jobs_of(row, name, self.options, self.store.batch):
                 found = self.store.outcome(job.key)
                 if found is None or not self._is_done(job, found):
                     yield job
@@ -159,13 +159,13 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """
     console = Console(stderr=True)
     counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.enter((lambda keys: asyncio.run(open_ledger().taken(keys))) if counted else lambda keys: {})
+    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending(keys))) if counted else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if batch.done:
-        held = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
+        done = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
         console.print(
-            f"{held} in {batch.folder}: continuing with the others.", highlight=False, markup=False, soft_wrap=True
+            f"{done} in {batch.folder}: continuing with the others.", highlight=False, markup=False, soft_wrap=True
         )
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
@@ -173,8 +173,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     threads = Threads(runner)
     why = ""
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
-        why = stop.run(runner, _worked_through(batch, limits, console))
-    summary = write_table(batch.store.shown(), batch.folder, batch.for_all.systems)
+        why = stop.run(runner, _run_remaining(batch, limits, console))
+    summary = write_table(batch.store.table_rows(), batch.folder, batch.options.systems)
     show_table(summary, batch.folder, Console(), why)
     if stop.signal:
         console.print("Interrupted. The same command continues where it stopped.")
@@ -182,66 +182,68 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             words = f"The workers continue with queued rows; `moot batch cancel {batch.store.batch}` stops them."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
-    code = 0 if is_whole(summary) else FAILED
+    code = 0 if has_all_verdicts(summary) else FAILED
     if threads.busy:  # with a search that took longer than a limit of time
         end_now(code)
     runner.close()
     return code
 
 
-def is_whole(summary: Summary) -> bool:
+def has_all_verdicts(summary: Summary) -> bool:
     """Whether every row has a verdict."""
-    return summary.whole == summary.rows
+    return summary.complete == summary.rows
 
 
-async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str:
+async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
     """Runs the rows left; returns why no further row was started, or an empty text."""
     spent = (round(batch.spent.tokens), batch.spent.usd)
-    progress = Progressing(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
+    progress = BatchProgress(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 
-    async def ended(job: Job, outcome: Outcome) -> None:
-        await asyncio.to_thread(batch.store.ended, job.key, outcome)
+    async def on_end(job: Job, outcome: Outcome) -> None:
+        await asyncio.to_thread(batch.store.set_outcome, job.key, outcome)
         progress.note(outcome)
 
-    with _hands(batch, limits, console) as hands, progress:
-        rows = Rows(batch.left())
+    with _runner(batch, limits, console) as runner, progress:
+        rows = Rows(batch.remaining())
         try:
-            await hands.run_rows(rows, ended)
+            await runner.run_rows(rows, on_end)
         except* MootError as errors:
-            raise _first(errors) from None
+            raise _first_error(errors) from None
     return rows.stopped
 
 
 @contextlib.contextmanager
-def _hands(batch: Batch, limits: Limits, console: Console) -> Iterator[Hands]:
+def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunner]:
     """Chooses where the rows run; the ceilings include the cost of earlier runs."""
     if limits.queue:
-        from moot.cli.queue.hands import open_queue
+        from moot.cli.queue.runner import open_queue
 
-        def say(text: str) -> None:
+        def print_line(text: str) -> None:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         name = batch.claims.path.name
-        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, say) as hands:
-            yield hands
+        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, print_line) as runner:
+            yield runner
         return
     if limits.workers == 1:
-        with share_ceilings(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
-            yield LocalRunner(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
+        with share_ceilings(
+            Ceilings(limits.most, limits.seconds, spent=batch.spent, adds_earlier_runs=False)
+        ) as ceilings:
+            yield LocalRunner(RowProcessor(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
-    orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
+    config = WorkerConfig(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
     if not limits.is_bounded:
-        yield Processes(limits.workers, limits.at_once, orders, None)
+        yield ProcessRunner(limits.workers, limits.at_once, config, None)
         return
     with TemporaryDirectory(prefix="moot-batch-") as folder:
         path = Path(folder) / "ceilings"
-        joint = JointFile(path, limits.workers + 1)
+        ceilings_file = JointFile(path, limits.workers + 1)
         try:
-            joint.write(0, SPENT, batch.spent)
-            told = Orders(orders.folder, orders.mode, str(path), 0, limits.most, limits.seconds)
-            yield Processes(limits.workers, limits.at_once, told, joint)
+            ceilings_file.write(0, SPENT, batch.spent)
+            shared = WorkerConfig(config.folder, config.mode, str(path), 0, limits.most, limits.seconds)
+            yield ProcessRunner(limits.workers, limits.at_once, shared, ceilings_file)
         finally:
-            joint.close()
+            ceilings_file.close()
 
 
 def check_workers(workers: int) -> None:
@@ -254,11 +256,11 @@ def check_workers(workers: int) -> None:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")
 
 
-def _first(errors: BaseExceptionGroup[MootError]) -> MootError:
+def _first_error(errors: BaseExceptionGroup[MootError]) -> MootError:
     first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+    return _first_error(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _spend(outcome: Mapping[str, Any]) -> Spend:
+def _spend_of(outcome: Mapping[str, Any]) -> Spend:
     spent = outcome.get("spent") or {}
     return Spend(spent.get("tokens") or 0, spent.get("usd") or 0, spent.get("calls") or 0)

@@ -6,14 +6,16 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from moot.cli.batch.jobs import file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
 from moot.core.errors import UserError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 
 FILE = ".batch.sqlite"
 ID = ".batch.id"
@@ -29,6 +31,8 @@ CREATE TABLE IF NOT EXISTS debates (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_key ON debates (key);
 """
+ROWS_AT_ONCE = 100
+"""Rows of the table that are read together."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class TableRow:
     outcomes: dict[str, Outcome | None]
 
 
-def _known_id(folder: Path) -> str:
+def _stored_id(folder: Path) -> str:
     """The id of a batch whose database is lost; empty if there is none."""
     try:
         found = (folder / ID).read_text(encoding="ascii").strip()
@@ -64,6 +68,7 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._lock = Lock()
         self._file = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         try:
             self._file.execute("PRAGMA journal_mode=WAL")
@@ -71,7 +76,7 @@ class Store:
             self._file.executescript(TABLES)
             self._file.execute(
                 "INSERT INTO batch SELECT ? WHERE NOT EXISTS (SELECT 1 FROM batch)",
-                (_known_id(folder) or secrets.token_hex(8),),
+                (_stored_id(folder) or secrets.token_hex(8),),
             )
             [self.batch], *_ = self._file.execute("SELECT id FROM batch")
             [before], *_ = self._file.execute("SELECT coalesce(max(turn), 0) FROM rows")
@@ -81,95 +86,100 @@ class Store:
                 "finished rows are found by their documents.",
                 kind="invalid_file",
             ) from error
-        if _known_id(folder) != self.batch:
-            write_whole(folder / ID, self.batch)
-        self._turn = before + 1
+        if _stored_id(folder) != self.batch:
+            write_atomically(folder / ID, self.batch)
+        self._run = before + 1
         """The number of this run. Rows that only an earlier run read are not shown."""
 
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
 
+    def _execute(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """The results of a query. Threads take turns, as they share one connection."""
+        with self._lock:
+            return self._file.execute(query, values).fetchall()
+
     # --- the rows -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Begins a transaction, which `commit` ends."""
-        self._file.execute("BEGIN")
+        self._execute("BEGIN")
 
     def commit(self) -> None:
         """Commits the transaction; see `begin`."""
-        self._file.execute("COMMIT")
+        self._execute("COMMIT")
 
-    def enter(self, number: int, id: str, claim: str, label: str | None, group: str | None) -> str:
+    def add_row(self, number: int, id: str, claim: str, label: str | None, group: str | None) -> str:
         """Stores a row of the file; returns the name for its files."""
         name = file_name(id)
         if self._is_taken(name, id):
             name = file_name(id, taken=True)
-        self._enter(name, number, id, claim, label, group)
+        self._insert(name, number, id, claim, label, group)
         return name
 
-    def enter_bad(self, number: int, id: str, claim: str, problem: str) -> None:
+    def add_bad_row(self, number: int, id: str, claim: str, problem: str) -> None:
         """Stores a row that cannot be used and has no files."""
         name = f"!{number}"
-        self._file.execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._turn, number))
-        self._enter(name, number, id, claim, None, None)
-        self.expect(name, "", name, {**NOTHING, "status": "bad", "error": problem})
+        self._execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._run, number))
+        self._insert(name, number, id, claim, None, None)
+        self.add_debate(name, "", name, {**NOTHING, "status": "bad", "error": problem})
 
-    def _enter(self, name: str, number: int, id: str, claim: str, label: str | None, group: str | None) -> None:
-        row = (name, number, id, claim, label, group, self._turn)
-        self._file.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    def _insert(self, name: str, number: int, id: str, claim: str, label: str | None, group: str | None) -> None:
+        row = (name, number, id, claim, label, group, self._run)
+        self._execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def name_of(self, number: int) -> str:
-        """The name that `enter` returned for a row.
+        """The name that `add_row` returned for a row.
 
         Raises:
             UserError: there is no such row.
         """
         query = "SELECT name FROM rows WHERE turn = ? AND number = ?"
-        for (name,) in self._file.execute(query, (self._turn, number)):
+        for (name,) in self._execute(query, (self._run, number)):
             return str(name)
         raise UserError("The file of claims has changed. Run the same command again.", kind="invalid_file")
 
     def _is_taken(self, name: str, id: str) -> bool:
         query = "SELECT id FROM rows WHERE name = ? AND turn = ? AND id != ? LIMIT 1"
-        return bool(self._file.execute(query, (name, self._turn, id)).fetchall())
+        return bool(self._execute(query, (name, self._run, id)))
 
     # --- their debates ------------------------------------------------------------------------------------------------
 
-    def expect(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Stores a debate of a row; its outcome stays if its key is unchanged."""
-        self._file.execute(
-            "INSERT INTO debates VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (name, system) DO UPDATE SET turn = ?5, "
-            "outcome = coalesce(?4, CASE WHEN key = ?3 THEN outcome END), key = ?3",
-            (name, system, key, None if outcome is None else json.dumps(outcome), self._turn),
+    def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
+        """Stores a debate of a row; a stored outcome stays if the key is unchanged."""
+        stored = None if outcome is None else json.dumps(outcome)
+        self._execute(
+            "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "
+            "SET turn = :run, outcome = coalesce(:outcome, CASE WHEN key = :key THEN outcome END), key = :key",
+            {"name": name, "system": system, "key": key, "outcome": stored, "run": self._run},
         )
 
-    def ended(self, key: str, outcome: Outcome) -> None:
+    def set_outcome(self, key: str, outcome: Outcome) -> None:
         """Stores the outcome of a debate."""
-        self._file.execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
+        self._execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
 
-    def expects(self, key: str) -> bool:
+    def has_debate(self, key: str) -> bool:
         """Whether this run has a debate with that key."""
         query = "SELECT 1 FROM debates WHERE key = ? AND turn = ?"
-        return bool(self._file.execute(query, (key, self._turn)).fetchall())
+        return bool(self._execute(query, (key, self._run)))
 
     def outcome(self, key: str) -> Outcome | None:
         """The outcome of a debate; None if there is none yet."""
-        for (text,) in self._file.execute("SELECT outcome FROM debates WHERE key = ?", (key,)):
+        for (text,) in self._execute("SELECT outcome FROM debates WHERE key = ?", (key,)):
             return None if text is None else json.loads(text)
         return None
 
-    def outcomes(self) -> Iterator[Outcome]:
-        """The outcomes of all debates of this run."""
-        query = "SELECT outcome FROM debates WHERE turn = ? AND outcome IS NOT NULL"
-        for (text,) in self._file.execute(query, (self._turn,)):
-            yield json.loads(text)
-
-    def shown(self) -> Iterator[TableRow]:
+    def table_rows(self) -> Iterator[TableRow]:
         """All rows, in the order of the file."""
-        rows = "SELECT number, id, name, claim, label, groups FROM rows WHERE turn = ? ORDER BY number"
+        rows = (
+            "SELECT number, id, name, claim, label, groups FROM rows WHERE turn = ? AND number > ? "
+            f"ORDER BY number LIMIT {ROWS_AT_ONCE}"
+        )
         debates = "SELECT system, outcome FROM debates WHERE name = ? AND turn = ?"
-        for number, id, name, claim, label, group in self._file.execute(rows, (self._turn,)):
-            found = self._file.execute(debates, (name, self._turn)).fetchall()
-            outcomes = {system: None if text is None else json.loads(text) for system, text in found}
-            yield TableRow(number, id, name, claim, label, group, outcomes)
+        last = -1
+        while found := self._execute(rows, (self._run, last)):
+            for last, id, name, claim, label, group in found:
+                texts = dict(self._execute(debates, (name, self._run)))
+                outcomes = {system: None if text is None else json.loads(text) for system, text in texts.items()}
+                yield TableRow(last, id, name, claim, label, group, outcomes)

@@ -13,15 +13,15 @@ from typing import Any
 
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import TableRow
-from moot.core.files import harmless, not_written
+from moot.core.files import escape_formula, write_error
 from moot.retrievers._evidence import clean
-from moot.transcript.columns import OF_DEBATE, OF_ROW
+from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 FILE = "table.csv"
-WITH_FILES = (*OF_DEBATE, "document", "report")
+COLUMNS = (*DEBATE_COLUMNS, "document", "report")
 MOST_SHOWN = 50
 """Rows on the screen; if there are more, only failed rows are shown."""
 LONGEST = 60
@@ -39,7 +39,7 @@ class Summary:
     systems: Sequence[str]
     several: bool
     rows: int = 0
-    whole: int = 0
+    complete: int = 0
     """Rows with a verdict from every system."""
     statuses: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Counter[str]] = field(default_factory=dict)
@@ -49,20 +49,20 @@ class Summary:
     """By shortened error, the number of rows without a verdict."""
     where: dict[str, str] = field(default_factory=dict)
     """By error, the id of the first row that has it."""
-    in_full: str = ""
+    first_error: str = ""
     """The first error in full, because its end says how to fix it."""
 
     def note(self, row: TableRow) -> None:
-        """Counts a row, and keeps some to be shown."""
+        """Counts a row, and stores some rows for the screen."""
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
-        self.whole += len(done) == len(row.outcomes)
+        self.complete += len(done) == len(row.outcomes)
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
             if outcome is not None and outcome["status"] != "done":
-                whole = clean(outcome["error"] or "")
-                fault = shorten(whole, LONGEST_FAULT, placeholder=" ...")
-                self.in_full = self.in_full or whole
+                error = clean(outcome["error"] or "")
+                fault = shorten(error, LONGEST_FAULT, placeholder=" ...")
+                self.first_error = self.first_error or error
                 if len(self.faults) <= MOST_FAULTS or fault in self.faults:
                     self.faults[fault] += 1
                     self.where.setdefault(fault, f"{clean(row.id)} {f'({system})' if system else ''}".strip())
@@ -70,8 +70,8 @@ class Summary:
                 self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
         if len(self.first) < MOST_SHOWN:
             self.first.append(row)
-        is_lost = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
-        if is_lost and len(self.failed) < MOST_SHOWN:
+        has_failed = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
+        if has_failed and len(self.failed) < MOST_SHOWN:
             self.failed.append(row)
 
 
@@ -89,18 +89,18 @@ def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) 
     several = len(systems) > 1
     summary = Summary(systems, several)
     path, fresh = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
-    heads = [f"{system}: {name}" for system in systems for name in WITH_FILES[1:]] if several else WITH_FILES
+    titles = [f"{system}: {name}" for system in systems for name in COLUMNS[1:]] if several else COLUMNS
     try:
         # with a byte order mark: without it, spreadsheets do not read the file as UTF-8
         with fresh.open("x", encoding="utf-8-sig", newline="") as file:
             lines = csv.writer(file)
-            lines.writerow((*OF_ROW, *(["agree"] if several else []), *heads))
+            lines.writerow((*ROW_COLUMNS, *(["agree"] if several else []), *titles))
             for row in rows:
                 summary.note(row)
-                lines.writerow(map(harmless, _cells(row, systems)))
+                lines.writerow(map(escape_formula, _cells(row, systems)))
         fresh.replace(path)
     except OSError as error:
-        raise not_written(path, error) from error
+        raise write_error(path, error) from error
     finally:
         fresh.unlink(missing_ok=True)
     return summary
@@ -110,30 +110,30 @@ def _cells(row: TableRow, systems: Sequence[str]) -> list[str]:
     cells = [str(row.number), row.id, row.claim, row.label or "", row.group or ""]
     if len(systems) == 1:
         [(system, outcome)] = row.outcomes.items()
-        return [*cells, system, *_debate(row, system, outcome, suffix="")]
-    cells.append(_agree(row))
+        return [*cells, system, *_debate_cells(row, system, outcome, suffix="")]
+    cells.append(_agreement(row))
     for system in systems:
         outcome = row.outcomes.get(system, row.outcomes.get(""))
-        cells += _debate(row, system, outcome, suffix=f".{system}")
+        cells += _debate_cells(row, system, outcome, suffix=f".{system}")
     return cells
 
 
-def _debate(row: TableRow, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
+def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
     if outcome is None:
-        return [NOT_BEGUN, *[""] * (len(WITH_FILES) - 2)]
+        return [NOT_BEGUN, *[""] * (len(COLUMNS) - 2)]
     spent = outcome.get("spent") or {}
     found: dict[str, Any] = {**outcome, **spent}
-    names = WITH_FILES[1:-2]
+    names = COLUMNS[1:-2]
     cells = ["" if found.get(name) is None else str(found[name]) for name in names]
     files = [f"{row.name}{suffix}{end}" if spent else "" for end in (".json", ".html")]
     return cells + files
 
 
-def _agree(row: TableRow) -> str:
+def _agreement(row: TableRow) -> str:
     """``yes`` if all systems have the same answer, ``no`` if not; empty if one has no answer."""
     answers = {one["answer"] for one in row.outcomes.values() if one is not None}
-    whole = None not in row.outcomes.values() and None not in answers
-    return ("yes" if len(answers) == 1 else "no") if whole else ""
+    all_answered = None not in row.outcomes.values() and None not in answers
+    return ("yes" if len(answers) == 1 else "no") if all_answered else ""
 
 
 def show_table(summary: Summary, folder: Path, console: Console, why: str) -> None:
@@ -149,44 +149,46 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     if shown:
         if summary.rows > MOST_SHOWN:
             console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
-        console.print(_screen(shown, summary))
-    for place, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
-        said = summary.in_full if not place and summary.in_full.startswith(fault.removesuffix(" ...")) else fault
+        console.print(_screen_table(shown, summary))
+    for index, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
+        text = (
+            summary.first_error if not index and summary.first_error.startswith(fault.removesuffix(" ...")) else fault
+        )
         console.print(
-            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {said}", style="red"),
+            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {text}", style="red"),
             soft_wrap=True,
         )
     if len(summary.faults) > MOST_FAULTS:
-        console.print(Text("Other faults are in the table.", style="red"))
+        console.print(Text("The table has the other errors.", style="red"))
     for system, answers in summary.answers.items():
-        told = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
-        console.print(Text(f"{system}: {clean(told)}"))
+        counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
+        console.print(Text(f"{system}: {clean(counts)}"))
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
-    said = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
-    beside = "; beside it a report of each (ID.html)" if summary.statuses["done"] else ""
-    console.print(Text(f"{said}. The table: {folder / FILE}{beside}", style="bold"), soft_wrap=True)
+    text = f"{summary.complete:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
+    reports = "; its folder also has the reports (ID.html)" if summary.statuses["done"] else ""
+    console.print(Text(f"{text}. The table: {folder / FILE}{reports}", style="bold"), soft_wrap=True)
     if why:
         console.print(Text(f"No further row was started: {why}.", style="yellow"), soft_wrap=True)
     if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
         console.print(Text("Run the same command again to retry rows without a verdict."))
 
 
-def _screen(rows: Sequence[TableRow], summary: Summary) -> Table:
+def _screen_table(rows: Sequence[TableRow], summary: Summary) -> Table:
     with_label = any(row.label for row in rows)
-    heads = ["id", "claim", *(["label"] if with_label else [])]
-    heads += summary.systems if summary.several else ["answer"]
-    table = Table(*heads, box=None, padding=(0, 2, 0, 0))
+    titles = ["id", "claim", *(["label"] if with_label else [])]
+    titles += summary.systems if summary.several else ["answer"]
+    table = Table(*titles, box=None, padding=(0, 2, 0, 0))
     for row in rows:
         cells = [Text(clean(row.id)), Text(shorten(clean(row.claim), LONGEST, placeholder=" ..."))]
         cells += [Text(clean(row.label or ""))] if with_label else []
         given = [row.outcomes.get(s, row.outcomes.get("")) for s in summary.systems] if summary.several else None
-        cells += [_answer(one) for one in given or row.outcomes.values()]
+        cells += [_answer_cell(one) for one in given or row.outcomes.values()]
         table.add_row(*cells)
     return table
 
 
-def _answer(outcome: Outcome | None) -> Text:
+def _answer_cell(outcome: Outcome | None) -> Text:
     if outcome is None:
         return Text(NOT_BEGUN, style="dim")
     if outcome["status"] == "done":

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.outcomes import Outcome, fault
+from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.core.errors import MootError
-from moot.core.files import not_written, write_whole
+from moot.core.files import write_atomically, write_error
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, Mode, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
-from moot.nodes._texts.calibrated import rests_on
+from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import store_locally
@@ -27,16 +27,16 @@ from moot.web.debates import store_locally
 log = logging.getLogger(__name__)
 
 
-class Shelf(Protocol):
+class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
         """Stores a document, which marks the row as done. Blocking.
 
         Args:
-            job: the row's.
+            job: the debate of the row.
             document: its document.
-            outcome: its outcome; failures to store the report or the history entry are noted in it.
+            outcome: its outcome, which also gets the error if the report or the history entry cannot be stored.
         """
         ...
 
@@ -45,14 +45,14 @@ class Folder:
     """A folder that documents and reports are written to.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `Shelf.put`: first the report, then the document, which marks the row as done."""
+        """As `DocumentStore.put`: first the report, then the document, which marks the row as done."""
         try:
             page = report(document, "html")
         except MootError as error:
@@ -60,51 +60,51 @@ class Folder:
         else:
             self._write(f"{job.name}.html", page)
         self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-        if unkept := store_locally(document):
-            outcome["error"] = f"Not in the history: {unkept}"
+        if error_text := store_locally(document):
+            outcome["error"] = f"Not in the history: {error_text}"
 
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
         if path.is_symlink():
-            path.unlink()  # else the write would follow the link
+            path.unlink()  # otherwise the write would follow the link
         try:
-            write_whole(path, text)
+            write_atomically(path, text)
         except OSError as error:
-            raise not_written(path, error) from error
+            raise write_error(path, error) from error
 
 
-class Work:
+class RowProcessor:
     """Processes rows. The caller decides how many run at the same time.
 
     Args:
-        shelf: storage for documents.
+        store: storage for documents.
         mode: how the ledger is used.
-        prices: by model.
+        prices: the prices of models, by name.
     """
 
-    def __init__(self, shelf: Shelf, mode: Mode, prices: Mapping[str, Price]) -> None:
-        self.shelf = shelf
+    def __init__(self, store: DocumentStore, mode: Mode, prices: Mapping[str, Price]) -> None:
+        self.store = store
         self.mode = mode
         self.prices = prices
 
-    async def hold(self, job: Job) -> Outcome:
+    async def run_row(self, job: Job) -> Outcome:
         """Runs a row's debate and returns its outcome; a failure is an outcome, too, and is not raised."""
         try:
-            return await self._hold(job)
+            return await self._run_debate(job)
         except MootError as error:
-            return fault(error.detail, error.kind)
+            return failed_outcome(error.detail, error.kind)
         except Exception as error:
-            log.exception("The debate of %s", job.name)
-            return fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+            log.exception("The debate of the row %s failed", job.name)
+            return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
 
-    async def _hold(self, job: Job) -> Outcome:
+    async def _run_debate(self, job: Job) -> Outcome:
         system = load_graph(job.system)
         settings = checked_settings(system.settings, dict(job.settings), system.name)
         with ledger_use(LedgerUse(self.mode, id=job.key, ends=False)):
             document = await system.graph.ainvoke(dict(job.asked), context=settings)
             document = await summarised({**document, "id": job.key})
         outcome = outcome_of(document, self.prices)
-        await asyncio.to_thread(self.shelf.put, job, document, outcome)
+        await asyncio.to_thread(self.store.put, job, document, outcome)
         if self.mode in ("record", "reuse"):
             await open_ledger().end(job.key, "done" if document["status"] == "done" else "failed")
         return outcome
@@ -118,7 +118,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "status": document["status"],
         "answer": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": rests_on(document),
+        "confidence_rests_on": confidence_basis(document),
         "decision": document.get("decision"),
         "error": error.get("detail"),
         "kind": error.get("kind"),
@@ -142,5 +142,5 @@ def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Out
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"
         return outcome_of(document, prices) if is_ours else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a foreign file: the row is processed again
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # the batch did not write it: run the row again
         return None

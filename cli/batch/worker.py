@@ -1,6 +1,6 @@
 """A process that runs rows of a batch: it reads and writes lines of JSON, and ends when its input ends.
 
-``python -m moot.cli.batch.worker``: the first line has its `Orders`, each further line a row.
+``python -m moot.cli.batch.worker``: the first line has its `WorkerConfig`, each further line a row.
 """
 
 from __future__ import annotations
@@ -20,101 +20,101 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.process import FAREWELL
-from moot.cli.batch.work import Folder, Work
+from moot.cli.batch.process import CLOSE_SECONDS
+from moot.cli.batch.work import Folder, RowProcessor
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
 from moot.nodes._models.ceilings import share_ceilings
+from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
-from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import Spend
 from moot.nodes._telemetry.start import begin_telemetry
 
-ALIVE = 5.0
+HEARTBEAT_SECONDS = 5.0
 """Seconds between two heartbeats."""
 
 
 @dataclass(frozen=True)
-class Orders:
+class WorkerConfig:
     """A worker's configuration.
 
     Args:
         folder: the batch's folder.
         mode: how the ledger is used.
-        joint: the file of the shared ceilings; empty if there are none.
-        place: this worker's slot in that file.
+        ceilings_file: the file of the shared ceilings; empty if there are none.
+        slot: this worker's slot in that file.
         most: the limits on tokens, USD and calls.
         seconds: the time left.
     """
 
     folder: str
     mode: Mode
-    joint: str
-    place: int
+    ceilings_file: str
+    slot: int
     most: tuple[float, float, float]
     seconds: float
 
     def line(self) -> str:
-        """As a line of JSON."""
+        """The configuration as a line of JSON."""
         return json.dumps(asdict(self)) + "\n"
 
 
 def main() -> None:
-    """Works until the standard input ends."""
-    told, out = open_streams()
+    """Runs rows until the standard input ends."""
+    first, out = open_streams()
     begin_telemetry(port=False)
-    orders = Orders(**told)
-    joint = JointFile(Path(orders.joint)) if orders.joint else None
-    ceilings = JointCeilings(joint, orders.place, Spend(*orders.most), orders.seconds) if joint else None
-    work = Work(Folder(Path(orders.folder)), orders.mode, read_prices())
+    config = WorkerConfig(**first)
+    ceilings_file = JointFile(Path(config.ceilings_file)) if config.ceilings_file else None
+    ceilings = JointCeilings(ceilings_file, config.slot, Spend(*config.most), config.seconds) if ceilings_file else None
+    processor = RowProcessor(Folder(Path(config.folder)), config.mode, read_prices())
 
-    async def hold(told: dict[str, Any]) -> dict[str, Any]:
-        outcome = await work.hold(Job(**told))
+    async def run_row(row: dict[str, Any]) -> dict[str, Any]:
+        outcome = await processor.run_row(Job(**row))
         return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
 
     with share_ceilings(ceilings) if ceilings else nullcontext(), collected_seldom():
-        asyncio.run(process_rows(hold, out))
+        asyncio.run(process_rows(run_row, out))
 
 
 def open_streams() -> tuple[dict[str, Any], TextIO]:
-    """The first line of the input, and the stream for answers."""
+    """Reserves the standard output for answers; returns the first line of the input, and the stream for answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # prints of libraries must not mix with answers
     return json.loads(sys.stdin.readline()), out
 
 
-async def process_rows(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
+async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
     """Processes rows as they arrive.
 
     Args:
-        hold: runs a row, which has a ``key``; its result is the answer.
+        run_row: runs a row, which has a ``key``; its result is the answer.
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()
-    context = copy_context()  # with the ceilings: a thread has none
+    context = copy_context()  # it has the ceilings; the context of a new thread has none
 
-    async def answer(told: dict[str, Any]) -> None:
-        write_value(out, {"key": told["key"], **await hold(told)})
+    async def answer(row: dict[str, Any]) -> None:
+        write_value(out, {"key": row["key"], **await run_row(row)})
 
-    def begin(line: str) -> None:
+    def start_row(line: str) -> None:
         task = loop.create_task(answer(json.loads(line)))
         running.add(task)
         task.add_done_callback(running.discard)
 
-    def hear() -> None:
+    def read_rows() -> None:
         for line in sys.stdin:
-            loop.call_soon_threadsafe(begin, line, context=context)
+            loop.call_soon_threadsafe(start_row, line, context=context)
         if telemetry() is not None:
-            loop.call_soon_threadsafe(finish_and_exit)  # in the loop, so that no other call starts meanwhile
-            time.sleep(FAREWELL)
+            loop.call_soon_threadsafe(finish_and_exit)  # runs in the loop, so that no other call starts meanwhile
+            time.sleep(CLOSE_SECONDS)
         os._exit(0)  # the parent has ended: the next command resumes from the ledger
 
-    threading.Thread(target=hear, daemon=True).start()
+    threading.Thread(target=read_rows, daemon=True).start()
     write_value(out, {"ready": True})
     while True:
-        await asyncio.sleep(ALIVE)
+        await asyncio.sleep(HEARTBEAT_SECONDS)
         write_value(out, {"alive": True})
 
 

@@ -6,15 +6,15 @@ import asyncio
 import time
 from dataclasses import replace
 
-from moot.cli.batch.hands import Ended, Rows
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.outcomes import fault
-from moot.cli.batch.process import DEATHS, Worker
-from moot.cli.batch.worker import Orders
+from moot.cli.batch.outcomes import failed_outcome
+from moot.cli.batch.process import MOST_DEATHS, Worker
+from moot.cli.batch.runner import OnEnd, Rows
+from moot.cli.batch.worker import WorkerConfig
 from moot.nodes._models.joint_ceilings import JointFile
 
 
-class Processes:
+class ProcessRunner:
     """Distributes rows over processes.
 
     The rows of a killed process are tried again, each alone in a new process, so that no row fails because of another.
@@ -22,60 +22,62 @@ class Processes:
     Args:
         count: number of processes.
         at_once: debates in flight in each.
-        orders: their configuration.
-        joint: the file of their shared ceilings, if there are any.
+        config: the configuration of each process.
+        ceilings_file: the file of their shared ceilings, if there are any.
     """
 
-    def __init__(self, count: int, at_once: int, orders: Orders, joint: JointFile | None) -> None:
+    def __init__(self, count: int, at_once: int, config: WorkerConfig, ceilings_file: JointFile | None) -> None:
         self.count = count
         self.at_once = at_once
-        self.orders = orders
-        self.joint = joint
-        self.until = time.monotonic() + orders.seconds
+        self.config = config
+        self.ceilings_file = ceilings_file
+        self.until = time.monotonic() + config.seconds
 
-    async def run_rows(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.run_rows`.
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
+        """As `RowRunner.run_rows`.
 
         Raises:
             WorldError: a process ended before it was ready.
         """
         async with asyncio.TaskGroup() as group:
-            for place in range(1, self.count + 1):  # slot 0 is this process's own
-                group.create_task(self._one(place, rows, ended))
+            for slot in range(1, self.count + 1):  # slot 0 is this process's own
+                group.create_task(self._run_slot(slot, rows, on_end))
 
-    async def _one(self, place: int, rows: Rows, ended: Ended) -> None:
+    async def _run_slot(self, slot: int, rows: Rows, on_end: OnEnd) -> None:
         """Runs the process of one slot, and starts a new one if it was killed."""
         suspects: list[Job] = []
         while True:
-            orders = replace(self.orders, place=place, seconds=max(self.until - time.monotonic(), 0.001))
-            worker = await Worker.started(orders.line())
+            config = replace(self.config, slot=slot, seconds=max(self.until - time.monotonic(), 0.001))
+            worker = await Worker.start(config.line())
             try:
                 while suspects:
-                    if not await worker.do(suspects[0], rows, ended):
-                        died = f"The row ended {DEATHS} processes that worked on it ({await worker.ending()})."
-                        await ended(suspects.pop(0), fault(died, "worker_killed"))
+                    if not await worker.run_row(suspects[0], rows, on_end):
+                        died = (
+                            f"The row ended {MOST_DEATHS} processes that worked on it ({await worker.exit_reason()})."
+                        )
+                        await on_end(suspects.pop(0), failed_outcome(died, "worker_killed"))
                         break
                     suspects.pop(0)
                 else:
-                    suspects = await self._several(worker, rows, ended)
+                    suspects = await self._run_until_killed(worker, rows, on_end)
                     if not suspects:
                         await worker.close()
                         return
             finally:
                 await worker.end()
-                if self.joint is not None:
-                    self.joint.left_by_dead(place)
+                if self.ceilings_file is not None:
+                    self.ceilings_file.settle_killed(slot)
 
-    async def _several(self, worker: Worker, rows: Rows, ended: Ended) -> list[Job]:
-        """Has a worker process rows, several at once; returns the rows that it had in flight when it was killed."""
+    async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> list[Job]:
+        """Lets a worker run rows, several at once. Returns the rows that were in flight when the worker was killed."""
         left: list[Job] = []
 
-        async def one_after_another() -> None:
+        async def take_rows() -> None:
             while not worker.is_dead and (job := await rows.take()) is not None:
-                if not await worker.do(job, rows, ended):
+                if not await worker.run_row(job, rows, on_end):
                     left.append(job)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(self.at_once):
-                group.create_task(one_after_another())
+                group.create_task(take_rows())
         return left

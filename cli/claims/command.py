@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from moot.cli.completing import completing
+from moot.cli.completing import completion_for
 from moot.cli.parameters import AsJson
 
 
@@ -42,7 +42,7 @@ def claims(
         str | None,
         typer.Option(
             help="Model of all roles, as provider:name; required here or by `moot config set model`.",
-            autocompletion=completing("models"),
+            autocompletion=completion_for("models"),
         ),
     ] = None,
     settings: Annotated[
@@ -51,7 +51,7 @@ def claims(
             "--set",
             metavar="KEY=VALUE",
             help="A setting, such as min_score=0.7 or max_claims=20; see `moot settings find_claims`. Repeatable.",
-            autocompletion=completing("settings find_claims"),
+            autocompletion=completion_for("settings find_claims"),
         ),
     ] = None,
     ledger: Annotated[

@@ -11,23 +11,24 @@ from textwrap import shorten
 from typing import Any, cast
 
 from moot.cli.options import parse_pairs, parse_settings
-from moot.cli.resuming import check_models, mode_of
+from moot.cli.resuming import check_models, parse_mode
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
 from moot.core.config import usual_settings, value_of
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article
 from moot.nodes._claims.state import ClaimSettings
-from moot.nodes._claims.steps import checked_text
+from moot.nodes._claims.steps import check_text
 from moot.nodes._models.chat_models import EMBEDDED
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words
+from moot.transcript.line import count_with_noun
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -73,21 +74,21 @@ def find_claims(
         UserError: the text cannot be read, a setting is wrong, the file cannot be written.
         WorldError: a page cannot be fetched.
     """
-    usual = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
-    settings = parse_settings(graph.context_schema, pairs, {**usual, **named}, "find_claims")  # type: ignore[arg-type]
+    defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
+    settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
     check_models(settings)
-    if settings.model == EMBEDDED and not {"model", *settings.models} & {*usual, *named, *parse_pairs(pairs)}:
+    if settings.model == EMBEDDED and not {"model", *settings.models} & {*defaults, *named, *parse_pairs(pairs)}:
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
     asked = text_of(given, title, date)
-    use = LedgerUse(mode_of(ledger or value_of("ledger") or "record"), adopt=not fresh)
+    use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
         with ledger_use(use):
-            found = stop.run(runner, _found(asked, settings))
+            found = stop.run(runner, _run_graph(asked, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        kept = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
-        print(f"moot: interrupted. {kept}".rstrip(), file=sys.stderr)  # noqa: T201
+        note = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
+        print(f"moot: interrupted. {note}".rstrip(), file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
     runner.close()
     write_claims(found, as_json=as_json, out=out)
@@ -105,7 +106,7 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
         WorldError: a page cannot be fetched.
     """
     check_out(out)
-    asked = checked_text(text_of(given, title, date))
+    asked = check_text(text_of(given, title, date))
     own: Found = {"speaker": None, "date": asked.get("date"), "filled": [], "also": [], "score": None, "reason": ""}
     places = sentences_in(asked["text"], asked.get("sections") or [])
     claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]
@@ -132,18 +133,20 @@ def text_of(given: str, title: str | None, date: str | None) -> Found:
     return asked | {key: value for key, value in (("title", title), ("date", date)) if value}
 
 
-async def _found(asked: Found, settings: Settings) -> Found:
-    """Runs the graph and returns its output; shows progress on standard error if that is a terminal."""
+async def _run_graph(asked: Found, settings: Settings) -> Found:
+    """Runs the graph and returns its output; shows progress if standard error is a terminal."""
     modes: Any = ["values", "updates"]
     values: Found = {}
     done = 0
     try:
         with waiting(Console(stderr=True)) as say:
             say("reading the text")
-            async for place, mode, chunk in graph.astream(asked, context=settings, stream_mode=modes, subgraphs=True):
-                if mode == "values" and not place:
+            async for namespace, mode, chunk in graph.astream(
+                asked, context=settings, stream_mode=modes, subgraphs=True
+            ):
+                if mode == "values" and not namespace:
                     values = cast(Found, chunk)
-                done += mode == "updates" and bool(place)
+                done += mode == "updates" and bool(namespace)
                 parts = len(values.get("parts") or [])
                 say(f"finding claims: {done} of {STEPS * parts} steps" if done < STEPS * parts else "joining claims")
     finally:
@@ -162,21 +165,21 @@ def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
     console = Console()
     if out is not None:
         try:
-            write_whole(out, table if out.suffix.lower() == ".csv" else document + "\n")
+            write_atomically(out, table if out.suffix.lower() == ".csv" else document + "\n")
         except OSError as error:  # the result has cost money: print it instead of losing it
             print(document)  # noqa: T201
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
     if as_json:
         print(document)  # noqa: T201
     elif out is None and not console.is_terminal:
         print(table, end="")  # noqa: T201
     elif out is None:
-        show(found, console)
+        show_claims(found, console)
     if not as_json:
-        summarise(found, out)
+        print_summary(found, out)
 
 
-def show(found: Found, console: Console) -> None:
+def show_claims(found: Found, console: Console) -> None:
     """Prints each claim (filled-in words underlined) with its score, its quote from the text, and the reason."""
     for one in found["claims"]:
         claim = Text(one["claim"], style="bold")
@@ -184,15 +187,15 @@ def show(found: Found, console: Console) -> None:
             claim.stylize("italic underline", filled["start"], filled["end"])
         score = "" if one["score"] is None else f"{one['score']:.2f}  "
         console.print(Text.assemble((f"{one['id']}  {score}", "cyan"), claim))
-        said = f" ({clean(one['speaker'])})" if one["speaker"] else ""
-        lines = [f"“{shorten(clean(one['quote']), LONGEST, placeholder=' ...')}”{said}, {place_in_words(one)}"]
+        speaker = f" ({clean(one['speaker'])})" if one["speaker"] else ""
+        lines = [f"“{shorten(clean(one['quote']), LONGEST, placeholder=' ...')}”{speaker}, {place_in_words(one)}"]
         lines += [f"also {place_in_words(other)}" for other in one["also"]]
         lines += [f"filled in: {', '.join(words)}"] if (words := filled_words(one)) else []
         lines += [clean(one["reason"])] if one["reason"] else []
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 1, 4)))
 
 
-def summarise(found: Found, out: Path | None) -> None:
+def print_summary(found: Found, out: Path | None) -> None:
     """Prints on standard error the number of claims, and of those left out, dropped or unread."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
@@ -205,8 +208,8 @@ def summarise(found: Found, out: Path | None) -> None:
     calls = f"{count_with_noun(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
     console.print(Text("; ".join(parts) + f". {calls}"))
     for one in found["dropped"][:SHOWN]:
-        said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
-        console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
+        words = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
+        console.print(Text(f"Dropped: “{words}” {clean(one['why'])}", "dim"))
     if more := found["dropped"][SHOWN:]:
         console.print(Text(f"And {len(more)} more: --json has them all.", "dim"))
     for one in found["unread"][:SHOWN]:
@@ -219,8 +222,3 @@ def summarise(found: Found, out: Path | None) -> None:
         console.print(Text(f"{out} can be edited, and checked with: moot batch {out} --out FOLDER"))
     elif found["claims"] and out is None:
         console.print(Text("Write a table to edit with --out claims.csv"))
-
-
-def count_with_noun(number: int, what: str) -> str:
-    """A number with its noun, as ``1 claim`` and ``2 claims``."""
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TextIO
 
-from moot.cli.batch.hands import why_all_end
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.outcomes import Outcome, fault
-from moot.cli.batch.work import Work
+from moot.cli.batch.outcomes import Outcome, failed_outcome
+from moot.cli.batch.runner import batch_stop_reason
+from moot.cli.batch.work import RowProcessor
 from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
 from moot.core.errors import MootError, WorldError
@@ -27,7 +27,7 @@ from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
-from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
 from moot.nodes._models.ceilings import share_ceilings
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
@@ -36,41 +36,41 @@ from moot.nodes._telemetry.start import begin_telemetry
 
 log = logging.getLogger(__name__)
 
-AWAY = "queue"
+UNREACHABLE = "queue"
 """The error kind for an unreachable Postgres: such a row has not failed, and is queued again."""
-OF_THIS_MACHINE = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
+MACHINE_FAULTS = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
 """Error kinds that this machine may have caused: the row may succeed on another one."""
-RESIGNED = "resigned"
+RETURNED = "resigned"
 """The error kind of a row that was returned for another worker."""
 
 
-class InQueue:
+class QueueDocuments:
     """Stores documents in the queue's Postgres, each together with the outcome of its row.
 
     Args:
         rows: the queue's rows.
-        resigns: whether a row with this outcome is left to another worker. Blocking.
+        is_left_to_others: whether a row with this outcome is left to another worker. Blocking.
     """
 
-    def __init__(self, rows: QueuedRows, resigns: Callable[[Outcome], bool]) -> None:
+    def __init__(self, rows: QueuedRows, is_left_to_others: Callable[[Outcome], bool]) -> None:
         self._rows = rows
-        self._resigns = resigns
+        self._is_left_to_others = is_left_to_others
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `Shelf.put`.
+        """As `DocumentStore.put`.
 
         Raises:
-            WorldError: Postgres was unreachable, or the row is left to another worker; it will be done again.
+            WorldError: Postgres was unreachable, or the row is left to another worker. In both cases it runs again.
         """
-        if outcome["kind"] == AWAY:
-            raise WorldError(outcome["error"], kind=AWAY)
-        if self._resigns(outcome):
-            raise WorldError(outcome["error"], kind=RESIGNED)
+        if outcome["kind"] == UNREACHABLE:
+            raise WorldError(outcome["error"], kind=UNREACHABLE)
+        if self._is_left_to_others(outcome):
+            raise WorldError(outcome["error"], kind=RETURNED)
         self._rows.end(job.key, outcome, document)
 
 
-class Child:
-    """Runs rows.
+class QueueRowProcessor:
+    """Runs the rows of a queue.
 
     Args:
         rows: the queue's rows.
@@ -84,62 +84,63 @@ class Child:
         self._proven: set[str] = set()
         """Batches of which a row succeeded here: if another row fails, this machine is not the cause."""
 
-    async def hold(self, told: dict[str, Any]) -> dict[str, Any]:
+    async def run_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Runs a row: a debate, or the indexing of a piece of a corpus.
 
         The answer says whether the outcome is stored, and, if the row was left to another worker, why. This worker then
         gets no more rows.
         """
         try:
-            return await self._hold(told)
+            return await self._run_row(row)
         except MootError as error:
             log.warning("%s", error.detail)
             return {"stored": False}
         except Exception as error:
-            key = told["job"]["key"]
-            log.exception("The row %s", key)
-            outcome = fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+            key = row["job"]["key"]
+            log.exception("The row %s failed", key)
+            outcome = failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
             await asyncio.to_thread(self._rows.end, key, outcome, None)
             return {"stored": True}
 
-    async def _hold(self, told: dict[str, Any]) -> dict[str, Any]:
-        batch, worker = BatchOf(**told["batch"]), told["worker"]
-        if "passages" in told["job"]:
-            return await self._ended(batch, worker, told["job"]["key"], await store_piece(told["job"]))
-        job, ceilings = Job(**told["job"]), self._of(batch)
-        shelf = InQueue(self._rows, lambda outcome: self._resigns(batch.id, worker, outcome))
-        work = Work(shelf, batch.mode, self._prices)  # type: ignore[arg-type]
+    async def _run_row(self, row: dict[str, Any]) -> dict[str, Any]:
+        batch, worker = QueuedBatch(**row["batch"]), row["worker"]
+        if "passages" in row["job"]:
+            return await self._answer_for(batch, worker, row["job"]["key"], await store_piece(row["job"]))
+        job, ceilings = Job(**row["job"]), self._ceilings_of(batch)
+        store = QueueDocuments(self._rows, lambda outcome: self._is_left_to_others(batch.id, worker, outcome))
+        processor = RowProcessor(store, batch.mode, self._prices)  # type: ignore[arg-type]
         self._running[batch.id] += 1
         try:
             with share_ceilings(ceilings) if ceilings else nullcontext():
-                outcome = await work.hold(job)
+                outcome = await processor.run_row(job)
         finally:
             self._running[batch.id] -= 1
-        answer = await self._ended(batch, worker, job.key, outcome)
-        if answer["stored"] and (why := why_all_end(outcome, full=bool(ceilings and ceilings.refused))):
+        answer = await self._answer_for(batch, worker, job.key, outcome)
+        full = bool(ceilings and ceilings.refused)
+        if answer["stored"] and (why := batch_stop_reason(outcome, ceiling_reached=full)):
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         if ceilings and not self._running[batch.id]:
             await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.unused())
         return answer
 
-    async def _ended(self, batch: BatchOf, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
+    async def _answer_for(self, batch: QueuedBatch, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
         """Builds the answer on a row; stores the outcome unless it was stored with a document."""
         if outcome["status"] == "done":
             self._proven.add(batch.id)
         if "spent" not in outcome:
-            if (kind := outcome.get("kind")) == AWAY:
+            if (kind := outcome.get("kind")) == UNREACHABLE:
                 return {"stored": False}
-            if kind == RESIGNED or await asyncio.to_thread(self._resigns, batch.id, worker, outcome):
+            if kind == RETURNED or await asyncio.to_thread(self._is_left_to_others, batch.id, worker, outcome):
                 return {"stored": False, "resigned": outcome["error"]}
             await asyncio.to_thread(self._rows.end, key, outcome, None)
         return {"stored": True}
 
-    def _resigns(self, batch: str, worker: int, outcome: Outcome) -> bool:
+    def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
         """Whether a row with this outcome, and with it all rows of this worker, is left to other workers. Blocking."""
-        may_be_ours = outcome["status"] != "done" and outcome["kind"] in OF_THIS_MACHINE and batch not in self._proven
+        may_be_ours = outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         return may_be_ours and self._rows.resign(worker)
 
-    def _of(self, batch: BatchOf) -> LeasedCeilings | None:
+    def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
         """The ceilings of a batch, created again while no row of it runs, because its limits may have changed."""
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:
@@ -147,18 +148,18 @@ class Child:
         found = self._ceilings.get(batch.id)
         if found is None or not self._running[batch.id]:
 
-            async def lease(short: Spend, need: Spend) -> Any:
-                return await asyncio.to_thread(self._rows.lease, batch.id, short, need)
+            async def lease(least: Spend, need: Spend) -> Any:
+                return await asyncio.to_thread(self._rows.lease, batch.id, least, need)
 
             found = self._ceilings[batch.id] = LeasedCeilings(lease, most, batch.until - time.time())
         return found
 
 
 def main() -> None:
-    """Works until the standard input ends."""
-    told, out = open_streams()
+    """Runs rows until the standard input ends."""
+    first, out = open_streams()
     begin_telemetry(port=False)
-    url = told["queue"]
+    url = first["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
     with collected_seldom():
         asyncio.run(_work(url, out))
@@ -169,7 +170,7 @@ async def _work(url: str, out: TextIO) -> None:
     share_endpoints(endpoints.join)
     async with asyncio.TaskGroup() as group:
         group.create_task(endpoints.work())
-        group.create_task(process_rows(Child(QueuedRows(Postgres(url))).hold, out))
+        group.create_task(process_rows(QueueRowProcessor(QueuedRows(Postgres(url))).run_row, out))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def worker(
     workers: Workers = 1,
     at_once: DebatesAtOnce = 8,
     row_seconds: Annotated[
-        float, typer.Option(min=1, help="Seconds after which a row hangs: its process is ended.")
+        float, typer.Option(min=1, help="Seconds after which a row counts as hanging, and its process is ended.")
     ] = 3600,
     drain: Annotated[bool, typer.Option("--drain", help="End as soon as no row waits.")] = False,
 ) -> None:
@@ -28,31 +28,31 @@ def worker(
     with Stop() as stop:  # first, because the imports below take a second
         import asyncio
 
-        from moot.cli.queue.worker import Site
+        from moot.cli.queue.worker import QueueWorker
         from moot.cli.signals import end_now
         from moot.core.errors import UserError
 
         if not queue:
             raise UserError("Name the queue: --queue postgresql://... or MOOT_QUEUE.", kind="missing_settings")
-        site = Site(queue, workers, at_once, row_seconds)
+        machine = QueueWorker(queue, workers, at_once, row_seconds)
         runner = asyncio.Runner()
         try:
-            stop.run(runner, site.work(drain=drain))
+            stop.run(runner, machine.work(drain=drain))
         except (asyncio.CancelledError, KeyboardInterrupt):
             if not stop.signal:
                 raise
-        rows = "1 row" if site.done == 1 else f"{site.done:,} rows"
+        rows = "1 row" if machine.done == 1 else f"{machine.done:,} rows"
         print(f"{rows} done here.")  # noqa: T201
         if stop.signal:
             end_now(stop.exit_code)
         runner.close()
 
 
-def act(what: str, id: str, url: str) -> None:
+def manage_batches(action: str, id: str, url: str) -> None:
     """Shows the status of batches, stops one, or retries its failed rows.
 
     Args:
-        what: status, cancel or retry.
+        action: status, cancel or retry.
         id: the beginning of the batch's id; empty for all (``status`` only).
         url: the address of the queue.
 
@@ -68,28 +68,28 @@ def act(what: str, id: str, url: str) -> None:
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres, patience=0)
         rows.prepare()
-        if what == "status":
-            _show(rows, rows.find(id) if id else "")
+        if action == "status":
+            _show_batches(rows, rows.find(id) if id else "")
             return
         if not id:
-            text = f"Name the batch: `moot batch {what} ID`; `moot batch status` lists them."
+            text = f"Name the batch: `moot batch {action} ID`; `moot batch status` lists them."
             raise UserError(text, kind="bad_request")
         batch = rows.find(id)
-        if what == "cancel":
+        if action == "cancel":
             rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
-            said = f"{counts.get('running', 0):,} running rows will finish"
-            print(f"No further row of {batch} is started; {said}.")  # noqa: T201
+            running = f"{counts.get('running', 0):,} running rows will finish"
+            print(f"No further row of {batch} is started; {running}.")  # noqa: T201
             return
         waiting = rows.retry(batch)
         if not waiting:
             print(f"No row of {batch} failed or waits.")  # noqa: T201
             return
-        said = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
-        print(f"{said} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
+        rows_wait = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
+        print(f"{rows_wait} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
 
 
-def _show(rows: Any, id: str) -> None:
+def _show_batches(rows: Any, id: str) -> None:
     from datetime import datetime
 
     from moot.cli.tables import show
@@ -97,7 +97,7 @@ def _show(rows: Any, id: str) -> None:
     from rich.text import Text
 
     table = Table(
-        "batch", "begun", "file", "done", "failed", "running", "waiting", "spent", box=None, padding=(0, 2, 0, 0)
+        "batch", "started", "file", "done", "failed", "running", "waiting", "spent", box=None, padding=(0, 2, 0, 0)
     )
     found = [batch for batch in rows.batches() if not id or batch["id"] == id]
     for batch in found:

@@ -1,4 +1,4 @@
-"""Has the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
+"""Lets the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
-from moot.cli.batch.outcomes import Outcome, fault
-from moot.cli.queue.hands import Attendance
+from moot.cli.batch.outcomes import Outcome, failed_outcome
+from moot.cli.queue.runner import WorkerWatch
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
 from moot.retrievers._files import Passage
 from moot.retrievers._filling import Progress, Target, fill_part
 
 log = logging.getLogger(__name__)
 
-AHEAD = 64
+MOST_QUEUED = 64
 """Pieces of a corpus in the queue at once: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
-LOOK = 0.25
-"""Seconds between two looks for pieces that are stored."""
+POLL_SECONDS = 0.25
+"""Seconds between two checks for stored pieces."""
 
 
 class FillByQueue:
@@ -36,12 +36,12 @@ class FillByQueue:
 
     Args:
         url: the address of the queue.
-        say: shows a line.
+        print_line: prints a line.
     """
 
-    def __init__(self, url: str, say: Callable[[str], object]) -> None:
+    def __init__(self, url: str, print_line: Callable[[str], object]) -> None:
         self._url = url
-        self._say = say
+        self._print_line = print_line
 
     async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
         """As `moot.retrievers._filling.Fill`. After an interruption, the same command adds the missing pieces.
@@ -51,48 +51,48 @@ class FillByQueue:
                 indexes into the corpus.
         """
         corpus = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
-        batch = BatchOf(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
+        batch = QueuedBatch(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
         with closing(Postgres(self._url)) as postgres:
             rows = QueuedRows(postgres)
             await asyncio.to_thread(rows.prepare)
             await self._end_earlier(rows, corpus)
             await asyncio.to_thread(rows.open_batch, batch)
             try:
-                await self._hand_out(rows, batch.id, target, batches, progress)
+                await self._queue_pieces(rows, batch.id, target, batches, progress)
             finally:
                 await asyncio.to_thread(rows.forget, batch.id)
 
     async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
         """Ends earlier attempts, whose pieces may be older: no worker may store them after newer ones."""
         earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
-        until = time.monotonic() + await asyncio.to_thread(rows.silence)
+        until = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
         for id in earlier:
             await asyncio.to_thread(rows.stop, id, "the corpus is indexed again")
             while time.monotonic() < until:
                 counts, _ = await asyncio.to_thread(rows.state, id)
                 if not counts.get("running"):
                     break
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
             await asyncio.to_thread(rows.forget, id)
 
-    async def _hand_out(
+    async def _queue_pieces(
         self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
     ) -> None:
         waiting: dict[str, int] = {}
-        attendance = Attendance(rows, self._say)
+        watch = WorkerWatch(rows, self._print_line)
         seen = encoded = number = 0
         more = True
         while more or waiting:
-            while more and len(waiting) < AHEAD:
+            while more and len(waiting) < MOST_QUEUED:
                 passages = await asyncio.to_thread(next, batches, None)
                 if passages is None:
                     more = False
                     break
                 number += 1
                 job = piece_of(f"{batch}-{number}", number, target, passages)
-                await asyncio.to_thread(rows.enter, batch, [job])
+                await asyncio.to_thread(rows.queue_rows, batch, [job])
                 waiting[job["key"]] = len(passages)
-            ended = await asyncio.to_thread(rows.ended, batch, AHEAD)
+            ended = await asyncio.to_thread(rows.ended_rows, batch, MOST_QUEUED)
             for row in ended:
                 if row.outcome["status"] != "done":
                     raise WorldError(
@@ -102,7 +102,7 @@ class FillByQueue:
                     )
                 seen, encoded = seen + waiting.pop(row.key), encoded + row.outcome["encoded"]
             if ended:
-                await asyncio.to_thread(rows.collected, [row.key for row in ended])
+                await asyncio.to_thread(rows.mark_collected, [row.key for row in ended])
                 progress(seen, encoded)
             elif waiting:
                 if not (await asyncio.to_thread(rows.state, batch))[0]:
@@ -111,8 +111,8 @@ class FillByQueue:
                         "that one has ended.",
                         kind="unfinished_corpus",
                     )
-                await asyncio.to_thread(attendance.look)
-                await asyncio.sleep(LOOK)
+                await asyncio.to_thread(watch.check)
+                await asyncio.sleep(POLL_SECONDS)
 
 
 def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> dict[str, Any]:
@@ -140,8 +140,8 @@ async def store_piece(piece: Mapping[str, Any]) -> Outcome:
         passages = [Passage(**one) for one in piece["passages"]]
         encoded = await fill_part(piece["corpus"], piece["encoder"], piece["dimension"], passages)
     except MootError as error:
-        return fault(error.detail, error.kind)
+        return failed_outcome(error.detail, error.kind)
     except Exception as error:
-        log.exception("A piece of %s", piece["corpus"])
-        return fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+        log.exception("A piece of the corpus %s was not stored", piece["corpus"])
+        return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
     return {"status": "done", "encoded": encoded}

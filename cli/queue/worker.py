@@ -17,29 +17,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from moot.cli.batch.outcomes import fault
-from moot.cli.batch.process import DEATHS, Worker
+from moot.cli.batch.outcomes import failed_outcome
+from moot.cli.batch.process import MOST_DEATHS, Worker
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
-from moot.core.postgres.rows import LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
+from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
 from moot.core.telemetry.switch import telemetry
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 PROGRAM = "moot.cli.queue.child"
-LOOK = 1.0
-"""Seconds between two looks into an empty queue."""
-BEATS = 6
+POLL_SECONDS = 1.0
+"""Seconds between two checks of an empty queue."""
+HEARTBEATS = 6
 """Heartbeats of a worker within the time after which it counts as dead."""
-CONNECTED = 5.0
+CONNECT_SECONDS = 5.0
 """Seconds for which procrastinate waits for a connection before it asks again."""
-STILL = 60.0
+SILENT_SECONDS = 60.0
 """Seconds without a message after which a process is ended, because its event loop hangs."""
-LOST = fault(f"The row was lost {LOSSES} times with the worker that had it.", "worker_killed")
+LOST_ROW = failed_outcome(f"The row was lost {MOST_LOSSES} times with the worker that had it.", "worker_killed")
 
 
-class Site:
+class QueueWorker:
     """The processes of a machine that run the rows of a queue.
 
     Args:
@@ -55,17 +55,17 @@ class Site:
         self.at_once = at_once
         self.row_seconds = row_seconds
         self.done = 0
-        """Number of rows done here."""
+        """Number of rows that this worker has run."""
         self._connections = (Postgres(url), Postgres(url, patience=0))
         self._rows = QueuedRows(self._connections[0])
-        self._once = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
-        self._orders = json.dumps({"queue": url}) + "\n"
+        self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
+        self._config = json.dumps({"queue": url}) + "\n"
         self._workers: list[Worker] = []
         self._load: dict[Worker, int] = {}
-        self._starting = asyncio.Lock()
-        self._one = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
+        self._alone_lock = asyncio.Lock()
         self._running: dict[str, asyncio.Task[None] | None] = {}
-        self._number = 0
+        self._worker_id = 0
         self._ending = asyncio.Event()
 
     async def work(self, *, drain: bool) -> None:
@@ -79,19 +79,19 @@ class Site:
             UserError, WorldError: the queue cannot be used, or no process can start.
         """
         await asyncio.to_thread(self._rows.prepare)
-        self._number = await asyncio.to_thread(self._rows.join)
-        if seen := telemetry():
-            seen.show_queue(self._queue)
-        beat = await asyncio.to_thread(self._rows.silence) / BEATS
+        self._worker_id = await asyncio.to_thread(self._rows.join)
+        if active := telemetry():
+            active.add_queue_gauge(self._queue_lengths)
+        seconds = await asyncio.to_thread(self._rows.heartbeat_timeout) / HEARTBEATS
         self._resigned = asyncio.get_running_loop().create_future()
-        async with self._processes(), _procrastinate(self.url, self._row, self._ending) as app:
-            beating = asyncio.create_task(self._beat(beat))
+        async with self._processes(), _procrastinate(self.url, self._run_delivered, self._ending) as app:
+            heartbeats = asyncio.create_task(self._send_heartbeats(seconds))
             taking = asyncio.create_task(
                 app.run_worker_async(
                     queues=[QUEUE],
                     concurrency=self.count * self.at_once,
                     wait=not drain,
-                    fetch_job_polling_interval=LOOK,
+                    fetch_job_polling_interval=POLL_SECONDS,
                     listen_notify=False,
                     delete_jobs="always",
                     shutdown_graceful_timeout=None if drain else 0,
@@ -106,64 +106,66 @@ class Site:
                     raise WorldError("The queue delivers no more rows to this worker. Start it again.", kind="queue")
             finally:
                 self._ending.set()
-                beating.cancel()
+                heartbeats.cancel()
                 taking.cancel()
                 await asyncio.wait((taking,))
                 try:
-                    await asyncio.to_thread(self._once.leave, self._number)
+                    await asyncio.to_thread(self._impatient_rows.leave, self._worker_id)
                 except MootError as error:
-                    log.warning("%s Others have this worker's rows in a while.", error.detail)
+                    log.warning("%s Other workers will get this worker's rows.", error.detail)
                 for connection in self._connections:
                     await asyncio.to_thread(connection.close)
 
-    def _queue(self) -> Iterator[tuple[float, Mapping[str, str]]]:
+    def _queue_lengths(self) -> Iterator[tuple[float, Mapping[str, str]]]:
         """The queue's length by state; every worker reports the same."""
-        for state, count in self._once.lengths().items():
+        for state, count in self._impatient_rows.queue_lengths().items():
             yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    async def _row(self, key: str) -> None:
+    async def _run_delivered(self, key: str) -> None:
         """Runs a row that procrastinate delivers."""
         if key in self._running:
             return
         self._running[key] = None
         try:
-            given = await asyncio.to_thread(self._rows.take, key, self._number)
+            given = await asyncio.to_thread(self._rows.assign, key, self._worker_id)
             if given is not None:
                 self._running[key] = asyncio.current_task()
-                await self._do(given)
+                await self._run_row(given)
         except MootError as error:
-            log.warning("%s The row is done later.", error.detail)
+            log.warning("%s The row will run later.", error.detail)
         finally:
             del self._running[key]
 
-    async def _do(self, given: AssignedRow) -> None:
-        row = {"key": given.key, "job": given.job, "batch": asdict(given.batch), "worker": self._number}
-        answer, number = None, self._number
-        if not given.alone:
+    async def _run_row(self, assigned: AssignedRow) -> None:
+        row = {"key": assigned.key, "job": assigned.job, "batch": asdict(assigned.batch), "worker": self._worker_id}
+        answer, number = None, self._worker_id
+        if not assigned.alone:
             worker = await self._least_busy()
             self._load[worker] += 1
             try:
-                answer, why = await self._answer(worker, row)
+                answer, why = await self._ask(worker, row)
             finally:
                 self._load[worker] -= 1
-        if answer is None and number == self._number:
-            async with self._one:
-                worker = await Worker.started(self._orders, PROGRAM)
+        if answer is None and number == self._worker_id:
+            async with self._alone_lock:
+                worker = await Worker.start(self._config, PROGRAM)
                 try:
-                    answer, why = await self._answer(worker, row)
+                    answer, why = await self._ask(worker, row)
                 finally:
                     await worker.end()
             if answer is None:
-                outcome = fault(f"The row ended {DEATHS} processes that worked on it ({why}).", "worker_killed")
-                await asyncio.to_thread(self._rows.end, given.key, outcome, None)
+                outcome = failed_outcome(
+                    f"The row ended {MOST_DEATHS} processes that worked on it ({why}).", "worker_killed"
+                )
+                await asyncio.to_thread(self._rows.end, assigned.key, outcome, None)
         self.done += bool(answer and answer["stored"])
         if answer and "resigned" in answer and not self._resigned.done():
-            said = "This worker cannot process its rows, so it ends; other workers get them."
-            self._resigned.set_exception(UserError(f"{answer['resigned']} {said}", kind="invalid_environment"))
+            note = "This worker cannot process its rows, so it ends; other workers get them."
+            self._resigned.set_exception(UserError(f"{answer['resigned']} {note}", kind="invalid_environment"))
 
-    async def _answer(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    async def _ask(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """A process's answer on a row; else None and the reason: it ended, or was ended because it took too long."""
         try:
             async with asyncio.timeout(self.row_seconds):
@@ -171,7 +173,7 @@ class Site:
         except TimeoutError:
             await worker.end()
             return None, f"more than {self.row_seconds:,.0f} s"
-        return answer, "" if answer else await worker.ending()
+        return answer, "" if answer else await worker.exit_reason()
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
@@ -180,13 +182,13 @@ class Site:
         """Starts all processes at once, so that the command fails if one cannot start."""
         try:
             for _ in range(self.count):
-                await self._started()
+                await self._start_worker()
             yield
         finally:
             await asyncio.gather(*(worker.close() for worker in self._workers))
 
-    async def _started(self) -> None:
-        worker = await Worker.started(self._orders, PROGRAM)
+    async def _start_worker(self) -> None:
+        worker = await Worker.start(self._config, PROGRAM)
         self._workers.append(worker)
         self._load[worker] = 0
 
@@ -196,26 +198,26 @@ class Site:
 
     async def _least_busy(self) -> Worker:
         """The process with the fewest rows; ended processes are replaced first."""
-        async with self._starting:
+        async with self._start_lock:
             for worker in [worker for worker in self._workers if worker.is_dead]:
                 self._workers.remove(worker)
-                await self._started()
+                await self._start_worker()
         return min(self._workers, key=self._load.__getitem__)
 
-    async def _beat(self, seconds: float) -> None:
+    async def _send_heartbeats(self, seconds: float) -> None:
         """Sends heartbeats, ends processes that hang, and returns the rows of dead workers to the queue."""
         while True:
             for worker in self._workers:
-                if not worker.is_dead and time.monotonic() > worker.heard + STILL:
-                    log.warning("A process has said nothing for %.0f s, and is ended.", STILL)
+                if not worker.is_dead and time.monotonic() > worker.last_message + SILENT_SECONDS:
+                    log.warning("A process has sent nothing for %.0f s, so it is ended.", SILENT_SECONDS)
                     await worker.end()
             try:
                 mine = [key for key, task in self._running.items() if task]
-                if not await asyncio.to_thread(self._rows.seen, self._number, mine):
+                if not await asyncio.to_thread(self._rows.heartbeat, self._worker_id, mine):
                     log.warning("This worker counted as dead: other workers have its rows.")
-                    self._number = await asyncio.to_thread(self._rows.join)
+                    self._worker_id = await asyncio.to_thread(self._rows.join)
                     await self._end_all()
-                await asyncio.to_thread(self._rows.sweep, LOST)
+                await asyncio.to_thread(self._rows.requeue_lost, LOST_ROW)
             except MootError as error:
                 log.warning("%s", error.detail)
             await asyncio.sleep(seconds)
@@ -231,22 +233,22 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
         ending: set when the worker ends; then no query is repeated.
     """
     package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # procrastinate warns of each attempt to connect
 
-    said = -math.inf
+    warned = -math.inf
 
-    async def patiently(ask: Callable[..., Awaitable[T]], query: str, values: dict[str, Any]) -> T:
-        nonlocal said
+    async def retry_query(ask: Callable[..., Awaitable[T]], query: str, values: dict[str, Any]) -> T:
+        nonlocal warned
         began, pause = time.monotonic(), PAUSE
         while True:
             try:
                 return await ask(query, **values)
             except Exception as error:
-                passing = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
-                if not passing or ending.is_set():
+                is_temporary = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
+                if not is_temporary or ending.is_set():
                     raise
-                if time.monotonic() > max(began, said) + PATIENCE:  # several queries wait at once: one warning
-                    said = time.monotonic()
+                if time.monotonic() > max(began, warned) + PATIENCE:  # warns once, although several queries may wait
+                    warned = time.monotonic()
                     log.warning(
                         "The database has been unreachable for more than %.0f s. This worker waits for it.", PATIENCE
                     )
@@ -255,15 +257,15 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
                     await ending.wait()
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    class Patient(package.PsycopgConnector):  # type: ignore[misc, name-defined]
+    class PatientConnector(package.PsycopgConnector):  # type: ignore[misc, name-defined]
         async def execute_query_async(self, query: str, **values: Any) -> None:
-            await patiently(super().execute_query_async, query, values)
+            await retry_query(super().execute_query_async, query, values)
 
         async def execute_query_one_async(self, query: str, **values: Any) -> Any:
-            return await patiently(super().execute_query_one_async, query, values)
+            return await retry_query(super().execute_query_one_async, query, values)
 
         async def execute_query_all_async(self, query: str, **values: Any) -> Any:
-            return await patiently(super().execute_query_all_async, query, values)
+            return await retry_query(super().execute_query_all_async, query, values)
 
     class Pool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
         async def open(self, wait: bool = False, timeout: float = 0) -> None:
@@ -272,7 +274,9 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
     def pool(**options: Any) -> Any:
         return Pool(**{**options, "check": None})  # failed queries are repeated
 
-    app = package.App(connector=Patient(conninfo=url, min_size=1, max_size=4, timeout=CONNECTED, pool_factory=pool))
+    app = package.App(
+        connector=PatientConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_SECONDS, pool_factory=pool)
+    )
     app.task(name=TASK, queue=QUEUE)(row)
     async with app.open_async():
         yield app

@@ -1,9 +1,9 @@
-"""The ledger of calls: debates, and the results of their calls, in one file, so that no call is paid for twice.
+"""The ledger of calls: it stores debates and the results of their calls in one file, so that no call is paid for twice.
 
 The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread writes it, all queued
-jobs in one transaction, so that the event loop never waits for the disk. A result is durable once `CallLedger.keep` has
-returned, however the process ends. A power failure may lose the last seconds of writes (SQLite's
-``synchronous=NORMAL``); the file stays consistent.
+jobs in one transaction, so that the event loop never waits for the disk. A result is durable once
+`CallLedger.store_call` has returned, however the process ends. A power failure may lose the last seconds of writes
+(SQLite's ``synchronous=NORMAL``); the file stays consistent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from moot.core.ledger.records import (
     fingerprint_of,
     key_of,
 )
-from moot.core.ledger.values import packed, packed_vectors, unpack
-from moot.core.redaction import Keys, anonymised, held_keys, redact
+from moot.core.ledger.values import pack, pack_vectors, unpack
+from moot.core.redaction import Keys, anonymised, environment_keys, redact
 
 __all__ = ["Debate", "DebateStart", "Key", "PruningResult", "key_of"]
 
@@ -49,11 +49,11 @@ T = TypeVar("T")
 Job = Callable[[LedgerFile], Any]
 
 MOST_AT_ONCE = 1000
-"""Most jobs in one transaction."""
-PAUSE = 0.02
-"""Least seconds between two transactions: each takes time, and the jobs of many debates are grouped meanwhile."""
-LOOK = 0.1
-"""Seconds between checks whether the file has been removed; it is always checked before a debate begins."""
+"""Most jobs in one transaction. A job is a function that uses the open file."""
+LEAST_INTERVAL = 0.02
+"""Least seconds between the starts of two transactions, so that the jobs of many debates share one."""
+CHECK_INTERVAL = 0.1
+"""Seconds between two checks whether the file has been removed; the file is also checked before a debate begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class NearestEntry:
 
 
 class Embeddings(Protocol):
-    """The cache of a debate's embeddings; found in `embeddings`."""
+    """The cache of a debate's embeddings; the context variable `embeddings` holds it."""
 
-    async def embedded(
+    async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
         """The vectors of texts, in order: cached ones if they exist, else new ones.
@@ -91,7 +91,7 @@ class Embeddings(Protocol):
         Args:
             parts: the parts of the key, without the texts.
             texts: the texts to embed.
-            make: embeds the texts that have none.
+            make: embeds texts that are not cached.
         """
         ...
 
@@ -106,46 +106,46 @@ def ledger_path() -> Path:
 
 
 def open_ledger() -> CallLedger:
-    """The ledger of this process at `ledger_path`. It returns at once; the first operation reports errors."""
-    path = (os.getpid(), ledger_path())
-    with _opening:
-        found = _opened.get(path)
-        if found is None or found.is_closed:
-            found = _opened[path] = CallLedger(path[1])
-        return found
+    """The ledger of this process at `ledger_path`. The file is opened later: the first operation reports errors."""
+    key = (os.getpid(), ledger_path())
+    with _ledgers_lock:
+        ledger = _ledgers.get(key)
+        if ledger is None or ledger.is_closed:
+            ledger = _ledgers[key] = CallLedger(key[1])
+        return ledger
 
 
-_opened: dict[tuple[int, Path], CallLedger] = {}
-_opening = threading.Lock()
+_ledgers: dict[tuple[int, Path], CallLedger] = {}
+_ledgers_lock = threading.Lock()
 
 
-def use_ledger(opened: Callable[[], Any]) -> CallLedger:
+def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
     """Makes this process store its debates elsewhere than in the file at `ledger_path`.
 
     Args:
-        opened: opens a store with the methods of `LedgerFile`, such as `moot.core.postgres.ledger.PostgresLedger`.
+        open_store: opens a store with the methods of `LedgerFile`, such as `moot.core.postgres.ledger.PostgresLedger`.
     """
-    path = (os.getpid(), ledger_path())
-    with _opening:
-        found = _opened[path] = CallLedger(path[1], opened)
-        return found
+    key = (os.getpid(), ledger_path())
+    with _ledgers_lock:
+        ledger = _ledgers[key] = CallLedger(key[1], open_store)
+        return ledger
 
 
 class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
-    Each method raises UserError if the folder cannot be written or the file is damaged or from a later version, and
+    Each method raises UserError if the folder cannot be written or the file is damaged or from another version, and
     WorldError if the disk is full or fails.
     """
 
-    def __init__(self, path: Path, opened: Callable[[], Any] | None = None) -> None:
+    def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:
         self.path = path
         self.is_closed = False
-        self._open: Callable[[], Any] = opened or (lambda: LedgerFile(path))
-        self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
-        self._held: dict[str, dict[str, Entry]] = {}
+        self._open: Callable[[], Any] = open_store or (lambda: LedgerFile(path))
+        self._jobs: queue.SimpleQueue[_QueuedJob | None] = queue.SimpleQueue()
+        self._resumed: dict[str, dict[str, Entry]] = {}
         self._keys: Keys = ()
-        self._thread = threading.Thread(target=self._write, name="moot-ledger", daemon=True)
+        self._thread = threading.Thread(target=self._run_jobs, name="moot-ledger", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
@@ -180,15 +180,15 @@ class CallLedger:
             adopt: whether to resume the newest debate with the same graph, input, settings and version that was
                 interrupted or failed.
             id: the debate's id: a known one is resumed (a finished one is run again), otherwise the new debate gets it.
-            idempotency_key: a name that makes two equal requests one debate; `DebateStart.owned` tells which one
-                runs it.
+            idempotency_key: a name that makes two equal requests one debate; `DebateStart.owned` tells whether this
+                request runs it.
             person: the owner of the debate, on a server with users.
             run: the id of the server's run that begins it.
 
         Raises:
             UserError: the debate with this id runs elsewhere, or the idempotency key belongs to another request.
         """
-        self._keys = held_keys()
+        self._keys = environment_keys()
         request = Request(
             id,
             fingerprint_of(graph, input, settings),
@@ -208,13 +208,13 @@ class CallLedger:
             return begun, {entry.key.hash: entry for _, entry in file.entries(begun.id)} if begun.resumed else {}
 
         try:
-            found, held = await self._do(job)
-        except asyncio.CancelledError:  # else the debate would stay open
-            self._put(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
+            start, entries = await self._do(job)
+        except asyncio.CancelledError:  # otherwise the debate would stay open
+            self._enqueue(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
             raise
-        if held:
-            self._held[found.id] = held
-        return found
+        if entries:
+            self._resumed[start.id] = entries
+        return start
 
     async def end(self, id: str, status: Status, document: str | None = None, note: str | None = None) -> None:
         """Records how a debate ended, or that it waits for a person.
@@ -225,7 +225,7 @@ class CallLedger:
             document: the path of its result document, if it has one.
             note: a further remark.
         """
-        self._held.pop(id, None)
+        self._resumed.pop(id, None)
         await self._do(lambda file: file.end(id, status, document, note))
 
     async def debates(
@@ -239,12 +239,12 @@ class CallLedger:
         return await self._do(lambda file: file.debates(status, graph, text, limit))
 
     async def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Id, status and start time of all debates, newest first; only of one person's debates if a person is named."""
+        """Id, status and start time of each debate, newest first; of one person's debates if ``person`` is given."""
         return await self._do(lambda file: file.outline(person))
 
-    async def taken(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """What debates have taken; see `LedgerFile.taken`."""
-        return await self._do(lambda file: file.taken(ids))
+    async def spending(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """The spending of debates; see `LedgerFile.spending`."""
+        return await self._do(lambda file: file.spending(ids))
 
     async def debate(self, id: str) -> Debate | None:
         """A debate; None if the id is unknown."""
@@ -255,34 +255,34 @@ class CallLedger:
         """Deletes a debate with its entries."""
         await self._do(lambda file: file.delete(id))
 
-    async def of_key(self, idempotency_key: str) -> Debate | None:
+    async def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
         """The debate with an idempotency key."""
-        return await self._do(lambda file: file.of_key(idempotency_key))
+        return await self._do(lambda file: file.find_by_idempotency_key(idempotency_key))
 
-    async def place(self, id: str, thread: str, run: str) -> None:
-        """Records the server's thread and run of a debate."""
-        await self._do(lambda file: file.place(id, thread, run))
+    async def record_run(self, id: str, thread: str, run: str) -> None:
+        """Records the thread and the run in which the server runs a debate."""
+        await self._do(lambda file: file.record_run(id, thread, run))
 
-    async def thread_and_run(self, id: str) -> tuple[str, str] | None:
+    async def find_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate on a server; None if it has not run on one."""
-        return await self._do(lambda file: file.thread_and_run(id))
+        return await self._do(lambda file: file.find_run(id))
 
-    async def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """Thread and run on a server, by debate; see `LedgerFile.places`."""
-        return await self._do(lambda file: file.places(thread))
+    async def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """The thread and the run of each debate; see `LedgerFile.runs`."""
+        return await self._do(lambda file: file.runs(thread))
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def stored_entries(self, debate: str) -> Mapping[str, Entry]:
         """The entries of a resumed debate, by the hash of their keys; empty for a new debate."""
-        return self._held.get(debate) or {}
+        return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
         """The stored result of a resumed debate for a key, without waiting; None for a new debate."""
         entry = self.stored_entries(debate).get(key.hash)
-        return None if entry is None else _kept(entry)
+        return None if entry is None else _stored_call(entry)
 
-    async def keep(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:
+    async def store_call(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:
         """Stores the result of a call; it is durable when this returns.
 
         Args:
@@ -294,8 +294,8 @@ class CallLedger:
         Raises:
             ValueError, TypeError: the value is not a JSON value.
         """
-        raw = as_json(value) if _is_json(key, value) else packed_vectors(value)
-        storing: Any = _Storing(debate, key, raw, about or {}, self._keys)
+        raw = as_json(value) if _is_json(key, value) else pack_vectors(value)
+        storing: Any = _StoreJob(debate, key, raw, about or {}, self._keys)
         await self._do(storing)
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
@@ -307,19 +307,19 @@ class CallLedger:
             failed: whether to include the entries of failed calls.
         """
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
-        return None if entry is None else _kept(entry)
+        return None if entry is None else _stored_call(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> NearestEntry | None:
-        """The entry that shares the most parts with a key, in one debate or among the newest of all debates."""
-        entry = await self._do(lambda file: file.alike(key, debate))
+        """The entry that shares the most parts with a key; see `LedgerFile.most_similar`."""
+        entry = await self._do(lambda file: file.most_similar(key, debate))
         if entry is None:
             return None
         names = {**entry.key.parts, **key.parts}
         differs = tuple(name for name in names if entry.key.parts.get(name) != key.parts.get(name))
         return NearestEntry(entry.about, entry.debate, differs)
 
-    async def miss(self, key: Key, what: str, debate: str | None = None) -> UserError:
-        """The error for a replay without an entry for a key: it names the parts that differ from the nearest entry.
+    async def replay_error(self, key: Key, what: str, debate: str | None = None) -> UserError:
+        """The error if a replay has no entry for a key: it names the parts in which the nearest entry differs.
 
         Args:
             key: the key of the call.
@@ -329,61 +329,64 @@ class CallLedger:
         near = await self.nearest(key, debate)
         of = f" of the debate {debate}" if debate else ""
         if near is None:
-            why = f"no {key.kind} call{of} is kept"
+            why = f"no {key.kind} call{of} is stored"
         else:
-            said = ", ".join(f"{name} {value}" for name, value in near.about.items() if isinstance(value, str))
-            why = f"the nearest entry{of} ({said or near.debate}) differs in: {', '.join(near.differs) or 'nothing'}"
+            call = ", ".join(f"{name} {value}" for name, value in near.about.items() if isinstance(value, str))
+            why = f"the nearest entry{of} ({call or near.debate}) differs in: {', '.join(near.differs) or 'nothing'}"
         return UserError(
-            f"A replay calls nothing, and the ledger has no entry for {what}: {why}. Replay with the input, the "
-            "settings and the version of moot that the debate was recorded with, or say `--ledger record`.",
+            f"A replay makes no calls, and the ledger has no entry for {what}: {why}. Replay with the input, the "
+            "settings and the version of moot that the debate was recorded with, or use `--ledger record`.",
             kind="replay_miss",
         )
 
     async def prune(self) -> PruningResult:
-        """Removes entries that are too old or too large; the ledger does this itself when it is opened."""
-        return await asyncio.to_thread(_pruned, self.path)
+        """Removes old debates and entries, as `LedgerFile.prune`. Opening the ledger does this, too, if necessary."""
+        return await asyncio.to_thread(_prune, self.path)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     async def _do(self, job: Callable[[LedgerFile], T]) -> T:
+        """Runs a job in the ledger's thread and returns its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._put(job, future)
+        self._enqueue(job, future)
         return await future
 
-    def _put(self, job: Job, future: asyncio.Future[Any] | None = None) -> None:
+    def _enqueue(self, job: Job, future: asyncio.Future[Any] | None = None) -> None:
         if self.is_closed:
             raise RuntimeError("this ledger was closed")
-        self._jobs.put(_Waiting(job, future))
+        self._jobs.put(_QueuedJob(job, future))
 
-    def _write(self) -> None:
-        """Runs jobs until the ledger is closed, all queued ones in one transaction."""
+    def _run_jobs(self) -> None:
+        """Runs jobs until the ledger is closed: all queued jobs in one transaction."""
         file: Any = None
-        closing, begun, seen = False, 0.0, 0.0
+        closing, begun, checked = False, 0.0, 0.0
         while not closing:
-            time.sleep(max(0.0, begun + PAUSE - time.monotonic()))
-            group, closing = _queued(self._jobs)
+            time.sleep(max(0.0, begun + LEAST_INTERVAL - time.monotonic()))
+            group, closing = _next_jobs(self._jobs)
             begun = time.monotonic()
             try:
-                if file is not None and (begun > seen + LOOK or len(_storing(group)) < len(group)):
-                    seen = begun
-                    if not file.is_there():  # it was removed
+                if file is not None and (begun > checked + CHECK_INTERVAL or len(_store_jobs(group)) < len(group)):
+                    checked = begun
+                    if not file.is_current():  # it was removed
                         file.close()
                         file = None
                 if file is None and group:
                     file = self._open()
-                    if file.is_overfull():
-                        threading.Thread(target=_prune, args=(self.path,), name="moot-prune", daemon=True).start()
-                results = _carried_out(file, group) if file else []
+                    if file.needs_pruning():
+                        threading.Thread(
+                            target=_prune_and_log, args=(self.path,), name="moot-prune", daemon=True
+                        ).start()
+                results = _results_of(file, group) if file else []
             except Exception as error:  # noqa: BLE001
                 results = [error] * len(group)
-            _wake(group, results)
+            _deliver(group, results)
         if file is not None:
             file.close()
 
 
 @dataclass(frozen=True, slots=True)
-class _Storing:
-    """The job that stores the result of a call; several become one statement."""
+class _StoreJob:
+    """A job that stores the result of a call; several such jobs are run as one SQL statement."""
 
     debate: str
     key: Key
@@ -393,74 +396,74 @@ class _Storing:
 
     def entry(self) -> Entry:
         """The entry to store."""
-        value = self.raw if isinstance(self.raw, bytes) else packed(redact(self.raw, self.keys))
+        value = self.raw if isinstance(self.raw, bytes) else pack(redact(self.raw, self.keys))
         return Entry(self.debate, self.key, self.about, time.time(), len(value), value)
 
     def __call__(self, file: LedgerFile) -> None:
-        file.keep([self.entry()])
+        file.store_entries([self.entry()])
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedJob:
     """A job, and the future that waits for its result."""
 
     job: Job
     future: asyncio.Future[Any] | None
 
 
-def _queued(jobs: queue.SimpleQueue[_Waiting | None]) -> tuple[list[_Waiting], bool]:
-    """The queued jobs, as soon as there is one, and whether they are the last."""
-    group: list[_Waiting] = []
+def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_QueuedJob], bool]:
+    """Waits for a job. Returns the queued jobs, and whether they are the last ones before the ledger closes."""
+    group: list[_QueuedJob] = []
     try:
-        found = jobs.get()
-        while found is not None:
-            group.append(found)
+        job = jobs.get()
+        while job is not None:
+            group.append(job)
             if len(group) == MOST_AT_ONCE:
                 return group, False
-            found = jobs.get_nowait()
+            job = jobs.get_nowait()
     except queue.Empty:
         return group, False
     return group, True
 
 
-def _carried_out(file: LedgerFile, group: list[_Waiting]) -> list[Any]:
-    """The results or errors of the jobs; a failed job does not affect the others."""
+def _results_of(file: LedgerFile, group: list[_QueuedJob]) -> list[Any]:
+    """Runs jobs and returns the result or the error of each; a failed job does not affect the others."""
     results: list[Any] = []
     try:
-        if len(stored := _storing(group)) == len(group) <= MOST_ROWS:
-            file.keep([job.entry() for job in stored])  # one statement, which is its own transaction
+        if len(stored := _store_jobs(group)) == len(group) <= MOST_ROWS:
+            file.store_entries([job.entry() for job in stored])  # one statement, which is its own transaction
             return [None] * len(group)
         with file.transaction():
-            for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _Storing)):
+            for _, some in groupby(group, lambda waiting: isinstance(waiting.job, _StoreJob)):
                 waiting = [*some]
-                if stored := _storing(waiting):
-                    file.keep([job.entry() for job in stored])
-                results += [None for _ in stored] or [one.job(file) for one in waiting]
+                if stored := _store_jobs(waiting):
+                    file.store_entries([job.entry() for job in stored])
+                results += [None for _ in stored] or [queued.job(file) for queued in waiting]
         return results
     except Exception as error:  # noqa: BLE001
         if len(group) == 1:
             return [error]
-    return [_carried_out(file, [waiting])[0] for waiting in group]
+    return [_results_of(file, [waiting])[0] for waiting in group]
 
 
-def _storing(group: list[_Waiting]) -> list[_Storing]:
+def _store_jobs(group: list[_QueuedJob]) -> list[_StoreJob]:
     """The jobs of a group that store results of calls."""
-    return [waiting.job for waiting in group if isinstance(waiting.job, _Storing)]
+    return [waiting.job for waiting in group if isinstance(waiting.job, _StoreJob)]
 
 
-def _wake(group: list[_Waiting], results: list[Any]) -> None:
-    """Delivers the results; each event loop is woken once."""
+def _deliver(group: list[_QueuedJob], results: list[Any]) -> None:
+    """Sets the results of the futures; each event loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for waiting, result in zip(group, results, strict=True):
         if waiting.future is not None:
             by_loop.setdefault(waiting.future.get_loop(), []).append((waiting.future, result))
-    for loop, given in by_loop.items():
+    for loop, pairs in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed, so no caller waits
-            loop.call_soon_threadsafe(_give, given)
+            loop.call_soon_threadsafe(_set_results, pairs)
 
 
-def _give(given: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, result in given:
+def _set_results(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, result in pairs:
         if future.done():  # cancelled
             continue
         if isinstance(result, Exception):
@@ -469,14 +472,14 @@ def _give(given: list[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_result(result)
 
 
-def _prune(path: Path) -> None:
+def _prune_and_log(path: Path) -> None:
     try:
-        _pruned(path)
+        _prune(path)
     except MootError as error:
         log.warning("%s", error.detail)
 
 
-def _pruned(path: Path) -> PruningResult:
+def _prune(path: Path) -> PruningResult:
     file = LedgerFile(path)
     try:
         return file.prune()
@@ -492,5 +495,5 @@ def _is_json(key: Key, value: Any) -> bool:
     return key.kind != "embedding" or isinstance(value, Mapping)
 
 
-def _kept(entry: Entry) -> StoredCall:
+def _stored_call(entry: Entry) -> StoredCall:
     return StoredCall(unpack(entry.value), entry.about, entry.debate)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from moot.core.errors import MootError, UserError, WorldError
 
-__all__ = ["explained"]
+__all__ = ["ledger_errors"]
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Translates errors of the file and its folder into MootErrors.
+def ledger_errors(path: Path) -> Iterator[None]:
+    """Context manager that translates errors of the file and its folder into MootErrors.
 
     Raises:
         UserError: the file cannot be read or written, or is damaged.
@@ -33,18 +33,18 @@ def explained(path: Path) -> Iterator[None]:
             raise _unwritable(path, str(error)) from error
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or isinstance(error, json.JSONDecodeError):
             raise UserError(
-                f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or say `--ledger off`.",
+                f"The ledger {path} is damaged ({error}). Move it elsewhere or delete it, or use `--ledger off`.",
                 kind="damaged_ledger",
             ) from error
         if code == sqlite3.SQLITE_CONSTRAINT:
             raise UserError(
-                f"The ledger {path} no longer has a row for this debate: it was removed while the debate ran.",
+                f"The ledger {path} no longer has a row for this debate: it was removed while the debate was running.",
                 kind="unknown_debate",
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise WorldError(
-                f"The ledger {path} cannot be written ({error}). Make room on its disk, set MOOT_HOME to another "
-                "folder, or say `--ledger off`.",
+                f"The ledger {path} cannot be written ({error}). Free space on its disk, set MOOT_HOME to another "
+                "folder, or use `--ledger off`.",
                 kind="ledger",
                 retryable=True,
             ) from error
@@ -54,6 +54,6 @@ def explained(path: Path) -> Iterator[None]:
 def _unwritable(path: Path, why: str) -> UserError:
     return UserError(
         f"The ledger of calls cannot be stored in {path.parent} ({why}). Set MOOT_HOME to a folder that can be "
-        "written, or say `--ledger off`: then nothing is stored, and a debate that is interrupted is lost.",
+        "written, or use `--ledger off`: then nothing is stored, and a debate that is interrupted is lost.",
         kind="invalid_environment",
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from filelock import FileLock
 from moot.core.errors import UserError
-from moot.core.ledger.faults import explained
+from moot.core.ledger.faults import ledger_errors
 from moot.core.ledger.owners import Owner
 from moot.core.ledger.records import (
     FAILED,
@@ -46,8 +46,8 @@ MOST_BYTES = 10**9
 """Size in bytes from which the file is pruned."""
 
 ROWS = (1, 4, 16, 64)
-"""Numbers of entries in one statement: only these few, because SQLite takes longer to compile a statement than to run
-it.
+"""Possible numbers of entries in one statement. They are few, so that compiled statements are used again: SQLite takes
+longer to compile a statement than to run it.
 """
 MOST_ROWS = ROWS[-1]
 
@@ -71,24 +71,25 @@ CREATE TABLE runs (
 CREATE INDEX runs_thread ON runs (thread);
 """
 NO_ROW = (None,) * 8
-KEEP = {
+"""Fills up a statement that has more rows than there are entries."""
+STORE = {
     count: "INSERT OR REPLACE INTO entries (debate, key, kind, parts, about, created, size, value) "
     "SELECT (SELECT number FROM debates WHERE id = column1), column2, column3, column4, column5, column6, column7, "
     f"column8 FROM (VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?, ?)'] * count)}) WHERE column1 IS NOT NULL"
     for count in ROWS
 }
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
-"""Created when a key is first looked up in all debates, because with it each stored call changes one more page of the
-file.
+"""This index is created when a key is first looked up in all debates: it makes each stored call change one more page of
+the file.
 """
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
 USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
 COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
-OLD = (
+OLD_DEBATES = (
     "SELECT id FROM debates WHERE updated <= ? "
     "AND (document IS NULL OR EXISTS (SELECT 1 FROM entries WHERE debate = number))"
 )
-"""Debates with data old enough to be removed."""
+"""The query for debates with data old enough to be removed."""
 
 
 class LedgerFile:
@@ -98,13 +99,13 @@ class LedgerFile:
         path: the file; it is created with its folder if it is missing.
 
     Raises:
-        UserError: the folder cannot be written, or the file is damaged, not a ledger, or from a later version.
+        UserError: the folder cannot be written, or the file is damaged, not a ledger, or from another version.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._owner = Owner(path)
-        with explained(path):
+        with ledger_errors(path):
             _create(path)
             self._inode = path.stat().st_ino
             self._connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
@@ -115,12 +116,13 @@ class LedgerFile:
                 raise
 
     def _prepare(self) -> None:
+        """Configures the connection, creates the tables if they are missing, and checks their version."""
         run = self._connection.execute
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
-        run("PRAGMA wal_autocheckpoint = 4000")  # pages: index pages, changed by many entries, are copied once
+        run("PRAGMA wal_autocheckpoint = 4000")  # pages; between checkpoints, many entries change the same index pages
         if not _value(run("PRAGMA user_version")):
-            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # others may start too
+            with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600):  # other processes may start, too
                 if not _value(run("PRAGMA user_version")) and not _value(run("SELECT count(*) FROM sqlite_schema")):
                     run("PRAGMA auto_vacuum = INCREMENTAL")
                     run("PRAGMA journal_mode = WAL")
@@ -133,15 +135,15 @@ class LedgerFile:
         if found != SCHEMA_VERSION:
             which = "a later" if found > SCHEMA_VERSION else "an earlier"
             raise UserError(
-                f"The ledger {self.path} was written by {which} version of moot (its schema is {found}, this version "
-                f"knows {SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or say `--ledger off`.",
+                f"The ledger {self.path} was written by {which} version of moot (its schema is {found}, this moot uses "
+                f"{SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or use `--ledger off`.",
                 kind="damaged_ledger",
             )
         with self.transaction():  # a folder that cannot be written fails here
             run("UPDATE debates SET id = id WHERE 0")
 
-    def is_there(self) -> bool:
-        """Whether the file is still the one that was opened."""
+    def is_current(self) -> bool:
+        """Whether the path still leads to the file that was opened; not if it was removed or replaced."""
         try:
             return os.stat(self.path).st_ino == self._inode
         except FileNotFoundError:
@@ -154,8 +156,8 @@ class LedgerFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commits all writes in its body together, or none."""
-        with explained(self.path):
+        """Context manager that commits all writes in its body together, or none."""
+        with ledger_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -169,18 +171,18 @@ class LedgerFile:
 
     def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one, in a transaction."""
-        self._owner.hold()
-        known = self._named_before(request)
-        if known is not None:
-            status = self._owner.status(known["status"], known["owner"])
-            if known["id"] != request.id and status in ("running", "waiting", "done"):
-                return DebateStart(known["id"], resumed=False, owned=False)
+        self._owner.acquire()
+        row = self._find_existing(request)
+        if row is not None:
+            status = self._owner.status(row["status"], row["owner"])
+            if row["id"] != request.id and status in ("running", "waiting", "done"):
+                return DebateStart(row["id"], resumed=False, owned=False)
             if status == "running":
                 raise UserError(
-                    f"The debate {known['id']} is running in process {known['pid']}. Wait until it has ended.",
+                    f"The debate {row['id']} is running in process {row['pid']}. Wait until it has ended.",
                     kind="debate_running",
                 )
-            return self._take_over(known["id"], request, resumed=status != "done")
+            return self._take_over(row["id"], request, resumed=status != "done")
         if request.adopt and request.id is None and request.idempotency_key is None:
             unfinished = self._rows(
                 "SELECT id, status, owner FROM debates WHERE fingerprint = ? "
@@ -198,8 +200,8 @@ class LedgerFile:
         )
         return DebateStart(id, resumed=False)
 
-    def _named_before(self, request: Request) -> Mapping[str, Any] | None:
-        """The debate with a request's id, else with its idempotency key."""
+    def _find_existing(self, request: Request) -> Mapping[str, Any] | None:
+        """The row of the debate with a request's id, else with its idempotency key; None if there is neither."""
         for row in self._rows("SELECT * FROM debates WHERE id = ?", request.id):
             return row
         for row in self._rows("SELECT * FROM debates WHERE idempotency_key = ?", request.idempotency_key):
@@ -220,7 +222,7 @@ class LedgerFile:
         return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Records how a debate of this process ended; a known document stays."""
+        """Records how a debate of this process ended; its document and note stay if no new ones are given."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -267,9 +269,9 @@ class LedgerFile:
             f"SELECT *, {counted} FROM debates WHERE {' AND '.join(where)} ORDER BY started DESC, id", values
         )
         found: list[Debate] = []
-        living: dict[str, bool] = {}
+        alive: dict[str, bool] = {}
         for row in rows:
-            debate = self._debate(row, living)
+            debate = self._debate(row, alive)
             if status in (None, debate.status):
                 found.append(debate)
                 if len(found) == limit:
@@ -282,39 +284,39 @@ class LedgerFile:
 
         All debates of a file belong to one person.
         """
-        living: dict[str, bool] = {}
+        alive: dict[str, bool] = {}
         return [
-            (row["id"], self._owner.status(row["status"], row["owner"], living), row["started"])
+            (row["id"], self._owner.status(row["status"], row["owner"], alive), row["started"])
             for row in self._rows("SELECT id, status, owner, started FROM debates ORDER BY started DESC, id")
         ]
 
-    def _debate(self, row: Any, living: dict[str, bool]) -> Debate:
+    def _debate(self, row: Any, alive: dict[str, bool]) -> Debate:
         _, id, fingerprint, version, graph, input, settings, status, owner = row[:9]
-        pid, started, updated, document, named, note, entries, calls, size = row[9:]
-        with explained(self.path):
-            shown = self._owner.status(status, owner, living)
-            asked, chosen = json.loads(input), json.loads(settings)
+        pid, started, updated, document, idempotency_key, note, entries, calls, size = row[9:]
+        with ledger_errors(self.path):
+            status = self._owner.status(status, owner, alive)
+            input, settings = json.loads(input), json.loads(settings)
         return Debate(
             id,
             fingerprint,
             version,
             graph,
-            asked,
-            chosen,
-            shown,
+            input,
+            settings,
+            status,
             pid,
             started,
             updated,
             document,
-            named,
+            idempotency_key,
             note,
             entries,
             int(calls),
             int(size),
         )
 
-    def taken(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """By its id, what the calls of each debate have taken, with lost replies: tokens, USD, calls."""
+    def spending(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """The spending of these debates, with lost replies, by their ids: tokens, USD, calls."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -333,23 +335,23 @@ class LedgerFile:
         """Deletes a debate with its entries."""
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
-    def of_key(self, idempotency_key: str) -> Debate | None:
+    def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
         """The debate with an idempotency key."""
         rows = self._rows("SELECT id FROM debates WHERE idempotency_key = ?", idempotency_key)
         return next((debate for row in rows for debate in self.debates(id=row["id"])), None)
 
-    def place(self, id: str, thread: str, run: str) -> None:
-        """Records the server's thread and run of a debate."""
+    def record_run(self, id: str, thread: str, run: str) -> None:
+        """Records the thread and the run in which the server runs a debate."""
         self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (id, thread, run))
 
-    def thread_and_run(self, id: str) -> tuple[str, str] | None:
+    def find_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate on a server; None if it has not run on one."""
         return next(
             ((row["thread"], row["run"]) for row in self._rows("SELECT * FROM runs WHERE debate = ?", id)), None
         )
 
-    def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """Thread and run on a server, by debate, newest first; only those of one thread if one is named."""
+    def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """The thread and the run of each debate on a server, newest first; of one thread's debates if it is given."""
         rows = self._rows(
             "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
             thread or "",
@@ -358,15 +360,18 @@ class LedgerFile:
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def keep(self, entries: Sequence[Entry]) -> None:
-        """Stores the results of calls, replacing a debate's entry for the same key; `MOST_ROWS` at once or none."""
-        with explained(self.path):
+    def store_entries(self, entries: Sequence[Entry]) -> None:
+        """Stores the results of calls. A result replaces the debate's earlier entry for the same key.
+
+        Up to `MOST_ROWS` entries are stored together, or none of them.
+        """
+        with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement: Python's lock is released for each, and a busy event loop delays its return.
+                # One statement: each one releases Python's lock, and a busy event loop is slow to return it.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
-                self._connection.execute(KEEP[count], [part for row in rows for part in row])
+                self._connection.execute(STORE[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """A debate's entries in the order in which they were stored, each with its position.
@@ -393,22 +398,24 @@ class LedgerFile:
             found = self._entries(f"key = ?{usable} ORDER BY seq DESC LIMIT 1", key)
         return found[0][1] if found else None
 
-    def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The entry of the same kind that shares the most parts with a key; the newest of several. It is searched in
-        one debate if it is named, else among the newest ``limit`` entries.
+    def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
+        """The newest entry of those that share the most parts with a key and have its kind.
+
+        Only the newest ``limit`` entries are searched: those of one debate if it is given, else those of all debates.
         """
         where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
-        best, most = None, -1
+        best, most_shared = None, -1
         for seq, parts in self._connection.execute(
             f"SELECT seq, parts FROM entries WHERE {where} ORDER BY seq DESC LIMIT {limit}", values
         ):
             shared = len(key.parts.items() & json.loads(parts).items())
-            if shared > most:
-                best, most = seq, shared
+            if shared > most_shared:
+                best, most_shared = seq, shared
         return None if best is None else self._entries("seq = ?", best)[0][1]
 
     def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
+        """The entries that a SQL condition selects, each with its position."""
         return [
             (seq, Entry(debate, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
             for seq, debate, key, kind, parts, about, created, size, value in self._connection.execute(
@@ -428,38 +435,40 @@ class LedgerFile:
 
         Debates older than ``days`` are removed, except running ones and the rows of debates with a document. Of younger
         debates, only finished ones lose entries because of the file's size, failed ones last; interrupted and waiting
-        ones keep theirs. Each debate is its own transaction, so that other processes never wait long.
+        ones keep theirs. Each debate has its own transaction, so that other processes never wait long.
         """
-        before, pruned = self._pages("page_count"), 0
+        before, pruned = self._size_of("page_count"), 0
         limit = time.time() - days * 86400
-        for row in self._rows(OLD, limit):
-            pruned += self._forget(row["id"], limit)
-        while self._used() > most:
-            first = self._rows(
+        for row in self._rows(OLD_DEBATES, limit):
+            pruned += self._prune_debate(row["id"], limit)
+        while self._used_bytes() > most:
+            earliest = self._rows(
                 "SELECT number FROM debates WHERE status IN ('done', 'failed') "
                 "AND EXISTS (SELECT 1 FROM entries WHERE debate = number) ORDER BY status, updated LIMIT 1"
             )
-            if not first:
+            if not earliest:
                 break
             with self.transaction():
-                self._connection.execute("DELETE FROM entries WHERE debate = ?", (first[0]["number"],))
+                self._connection.execute("DELETE FROM entries WHERE debate = ?", (earliest[0]["number"],))
             pruned += 1
         if pruned:
-            with explained(self.path):
-                # Each step frees one page, and `execute` runs one step of a statement without columns.
+            with ledger_errors(self.path):
+                # `execute` would run only one step of the vacuum, which frees one page.
                 self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
-        return PruningResult(pruned, before - self._pages("page_count"))
+        return PruningResult(pruned, before - self._size_of("page_count"))
 
-    def is_overfull(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
-        """Whether there may be data to prune."""
-        old = _value(self._connection.execute(f"SELECT EXISTS ({OLD})", (time.time() - days * 86400,)))
-        return bool(old) or self._used() > most
+    def needs_pruning(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
+        """Whether some debates are too old, or the file is too large."""
+        old = _value(self._connection.execute(f"SELECT EXISTS ({OLD_DEBATES})", (time.time() - days * 86400,)))
+        return bool(old) or self._used_bytes() > most
 
-    def _used(self) -> int:
-        return self._pages("page_count") - self._pages("freelist_count")
+    def _used_bytes(self) -> int:
+        return self._size_of("page_count") - self._size_of("freelist_count")
 
-    def _forget(self, id: str, limit: float) -> bool:
-        """Removes a debate that does not run and has not changed since a given time. Returns whether it was removed."""
+    def _prune_debate(self, id: str, limit: float) -> bool:
+        """Removes a debate, or only its entries if it has a document. Debates that run or changed after ``limit`` stay.
+        Returns whether anything was removed.
+        """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
                 if self._owner.status(row["status"], row["owner"]) != "running":
@@ -468,8 +477,8 @@ class LedgerFile:
                     return True
         return False
 
-    def _pages(self, which: str) -> int:
-        """The size of the file's pages in bytes."""
+    def _size_of(self, which: str) -> int:
+        """The bytes in ``page_count`` or ``freelist_count`` pages of the file."""
         count: int = _value(self._connection.execute(f"PRAGMA {which}"))
         size: int = _value(self._connection.execute("PRAGMA page_size"))
         return count * size
@@ -480,10 +489,10 @@ def _value(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Creates the file so that only its user can read it; SQLite gives the files beside it the same mode."""
+    """Creates the file so that only its user can read it; SQLite gives its own files next to it the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:  # not opened here: closing it would release the locks of this process's other connections
+    except FileExistsError:  # it is not opened: closing it would release the locks of this process's other connections
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)

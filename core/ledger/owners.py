@@ -1,4 +1,4 @@
-"""Which process runs a debate: each holds a lock while it lives; afterwards its unfinished debates are interrupted."""
+"""Finds out which process runs a debate. Each process locks a file; after it has ended, its debates are interrupted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from filelock import FileLock, Timeout
 from moot.core.ledger.records import Status, is_id, new_id
 
 _owned: set[str] = set()
-"""The owner ids of this process, which does not test its own locks."""
+"""The owner ids of this process, whose locks need no test."""
 
 
 class Owner:
-    """The owner id of an open ledger.
+    """The process that has opened a ledger, as an id and a lock.
 
     Args:
         ledger: its file.
@@ -24,8 +24,8 @@ class Owner:
         self._folder = ledger.with_name("running")
         self._lock: FileLock | None = None
 
-    def hold(self) -> None:
-        """Takes a lock for the life of this process, if it has none."""
+    def acquire(self) -> None:
+        """Locks a file until the process ends, unless it has done so already."""
         if self._lock is None:
             owner = new_id()
             lock = self._lock_of(owner)
@@ -43,26 +43,27 @@ class Owner:
             Path(self._lock.lock_file).unlink(missing_ok=True)
             self._lock = None
 
-    def status(self, status: Status, owner: str | None, living: dict[str, bool] | None = None) -> Status:
+    def status(self, status: Status, owner: str | None, alive: dict[str, bool] | None = None) -> Status:
         """A debate's status: a running debate whose process has ended is interrupted.
 
         Args:
             status: the status in its row.
             owner: the owner in its row.
-            living: a cache of which owners live; it is updated.
+            alive: a cache of whether each owner is alive; it is updated.
         """
         if status != "running":
             return status
-        known = {} if living is None else living
+        alive = {} if alive is None else alive
         owner = owner or ""
-        if owner not in known:
-            known[owner] = self._lives(owner)
-        return "running" if known[owner] else "interrupted"
+        if owner not in alive:
+            alive[owner] = self._is_alive(owner)
+        return "running" if alive[owner] else "interrupted"
 
     def _lock_of(self, owner: str) -> Path:
         return self._folder / f"{owner}.lock"
 
-    def _lives(self, owner: str) -> bool:
+    def _is_alive(self, owner: str) -> bool:
+        """Whether an owner's process is alive; if not, its lock file is removed."""
         if owner in _owned:
             return True
         path = self._lock_of(owner)

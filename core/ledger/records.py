@@ -27,11 +27,13 @@ WHOLE = 32
 FAILED = "failed"
 """The field of an entry that marks a call without a usable result."""
 SENT = "sent"
-"""The field of an entry with the further requests sent for it, which count for the ceilings: tokens, USD, calls."""
+"""The field of an entry with the spending of further requests sent for it: tokens, USD, calls. It counts for the
+ceilings.
+"""
 PAID = "paid"
-"""The field of an entry with the amounts that the calls of its value took: tokens, USD (if bounded), calls."""
+"""The field of an entry with the spending of the calls that made its value: tokens, USD (if bounded), calls."""
 CEILINGS = frozenset({"budget", "max_calls", "max_cost", "max_seconds"})
-"""Settings that bound a debate. They are no part of its fingerprint: a debate can go on under other ceilings."""
+"""Settings that bound a debate. They are not part of its fingerprint: a debate can continue under other ceilings."""
 NOTHING: Mapping[str, str] = {}
 
 
@@ -55,8 +57,8 @@ def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NOT
 
     Args:
         kind: the kind of the call.
-        parts: all that the result depends on, by name, as plain JSON values. For a chat call: provider, endpoint
-            (without user and password), model, messages, schema, parameters, sample.
+        parts: everything that the result depends on, by name, as plain JSON values. For a chat call: provider,
+            endpoint (without user and password), model, messages, schema, parameters, sample.
         hashed: further parts, as `hashes_of` returns them.
 
     Raises:
@@ -80,10 +82,10 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
     return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()[:WHOLE]
 
 
-def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None) -> str:
+def fingerprint_of(graph: str, input: Any, settings: Any, version: str | None = None) -> str:
     """The hash of a debate's graph, input, settings without `CEILINGS`, and moot version (by default this one)."""
     settings = without_ceilings(settings)
-    return hashlib.sha256(canonical([KEY_VERSION, by or moot_version(), graph, input, settings])).hexdigest()
+    return hashlib.sha256(canonical([KEY_VERSION, version or moot_version(), graph, input, settings])).hexdigest()
 
 
 def without_ceilings(settings: Any) -> Any:
@@ -129,7 +131,7 @@ def new_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of such an id."""
+    """Whether a text has the form of an id that `new_id` returns."""
     return len(text) == 32 and not set(text) - set("0123456789abcdef")
 
 
@@ -153,16 +155,16 @@ class Debate:
         graph: the system's name.
         input: the graph's input.
         settings: without keys.
-        status: ``interrupted`` if its process ended without recording one.
-        pid: the process that runs it, or ran it last; None for an imported one.
+        status: ``interrupted`` if its process ended without recording a status.
+        pid: the process that runs it, or ran it last; None for an imported debate.
         started: when it was first begun, in seconds since 1970.
         updated: when its status last changed.
         document: the path of its result document.
         idempotency_key: the name that its caller gave it.
         note: a further remark.
         entries: the number of its entries.
-        calls: how many of them are replies of models.
-        size: bytes of their values.
+        calls: the number of entries that are usable replies of models.
+        size: bytes of the entries' values.
         person: its owner, on a server with users.
     """
 
@@ -224,8 +226,8 @@ class DebateStart:
     Args:
         id: its id.
         resumed: whether it was begun before and is now resumed.
-        owned: false if an earlier request with this idempotency key began the debate, and it runs, waits or is done:
-            then this request must not run it.
+        owned: false if an earlier request with this idempotency key began the debate, and the debate runs, waits or is
+            done. Then this request must not run it.
     """
 
     id: str
@@ -235,7 +237,7 @@ class DebateStart:
 
 @dataclass(frozen=True)
 class PruningResult:
-    """What pruning removed: the number of debates that lost entries, and bytes of the file."""
+    """The number of debates from which pruning removed data, and the bytes by which the file shrank."""
 
     debates: int
     size: int

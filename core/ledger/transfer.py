@@ -1,6 +1,7 @@
-"""One debate of the ledger as a file of JSON lines: first the debate, then its entries. Every call here blocks.
+"""Exports and imports one debate of the ledger as a file of JSON Lines: first the debate, then its entries.
 
-An imported file is untrusted: its size, names and values are checked, and nothing in it is executed.
+An imported file is untrusted: its size, names and values are checked, and nothing in it is executed. Every call here
+blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 from moot.core.errors import UserError
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
-from moot.core.ledger.values import packed, packed_vectors, unpack
+from moot.core.ledger.values import pack, pack_vectors, unpack
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ LONGEST_LINE = 64 * 2**20
 """Most bytes of a line."""
 MOST_ENTRIES = 100_000
 """Most entries of a file."""
-LARGEST = 2**30
+LARGEST_FILE = 2**30
 """Most bytes of a file."""
 
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
@@ -38,7 +39,7 @@ Spent = Annotated[list[Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False
 Short = Annotated[str, StringConstraints(max_length=500)]
 
 
-class Head(BaseModel):
+class DebateLine(BaseModel):
     """The first line: the debate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -54,7 +55,7 @@ class Head(BaseModel):
     entries: Annotated[int, Field(ge=0)] = 0
 
 
-class Line(BaseModel):
+class EntryLine(BaseModel):
     """A further line: an entry."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -81,16 +82,16 @@ def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
     debate = next((found for found in file.debates(id=id) if found.id == id), None)
     if debate is None:
         raise UserError(f"There is no debate {id} in the ledger.", kind="unknown_debate")
-    shared = {name: getattr(debate, name) for name in Head.model_fields if not name.startswith("moot")}
+    shared = {name: getattr(debate, name) for name in DebateLine.model_fields if not name.startswith("moot")}
     count = 0
     try:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as fresh:
             try:
                 fresh.write(as_json({"moot_ledger": FORMAT, "moot": debate.version, **shared}) + "\n")
                 for entry in _entries(file, id):
-                    fresh.write(as_json(_said(entry)) + "\n")
+                    fresh.write(as_json(_line_of(entry)) + "\n")
                     count += 1
-            except BaseException:
+            except BaseException:  # also if the process is interrupted
                 os.unlink(fresh.name)
                 raise
         os.replace(fresh.name, path)
@@ -106,15 +107,16 @@ def _entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
         after = page[-1][0]
 
 
-def _said(entry: Entry) -> dict[str, Any]:
-    about = {"kind": entry.key.kind, "parts": entry.key.parts, "about": entry.about, "created": entry.created}
-    return {**about, "value": unpack(entry.value)}
+def _line_of(entry: Entry) -> dict[str, Any]:
+    """An entry as `EntryLine` describes it."""
+    fields = {"kind": entry.key.kind, "parts": entry.key.parts, "about": entry.about, "created": entry.created}
+    return {**fields, "value": unpack(entry.value)}
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
     """Adds the debate in a file, completely or not at all. Returns its id and the number of its entries.
 
-    It has no document here and does not run: it is interrupted if it was running when it was exported.
+    The imported debate has no document. If it was running when it was exported, its status is now interrupted.
 
     Args:
         file: the ledger.
@@ -126,9 +128,9 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
     count = 0
     try:
         with path.open("rb") as source, file.transaction():
-            if os.fstat(source.fileno()).st_size > LARGEST:
-                raise ValueError(f"has more than {LARGEST // 2**20} MiB")
-            head = Head.model_validate(_read(source.readline(LONGEST_LINE)))
+            if os.fstat(source.fileno()).st_size > LARGEST_FILE:
+                raise ValueError(f"has more than {LARGEST_FILE // 2**20} MiB")
+            head = DebateLine.model_validate(_read(source.readline(LONGEST_LINE)))
             if file.debates(id=head.id):
                 raise UserError(f"The debate {head.id} is in the ledger already.", kind="invalid_file")
             file.add(
@@ -149,38 +151,40 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
                 count += 1
                 if count > MOST_ENTRIES:
                     raise ValueError(f"has more than {MOST_ENTRIES} entries")
-                file.keep([_entry(head.id, Line.model_validate(_read(text)))])
+                file.store_entries([_entry(head.id, EntryLine.model_validate(_read(text)))])
             if count < head.entries:
-                raise ValueError(f"is the last one, but {head.entries} were written: the file is cut off")
+                raise ValueError(f"is the last one, but the debate has {head.entries}: the file is cut off")
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
     except (ValueError, RecursionError) as error:
         where = f"entry {count}" if count else "its first line"
-        raise UserError(f"{path} cannot be imported: {where} {_why(error)}.", kind="invalid_file") from error
+        raise UserError(f"{path} cannot be imported: {where} {_reason(error)}.", kind="invalid_file") from error
     return head.id, count
 
 
 def _read(line: bytes) -> Any:
+    """Parses a line of an exported file."""
     if not line.endswith(b"\n"):
         raise ValueError("is cut off" if len(line) < LONGEST_LINE else f"has more than {LONGEST_LINE // 2**20} MiB")
     try:
-        return json.loads(line, parse_constant=_no_number)
+        return json.loads(line, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON ({error})") from None  # else it would be reported as damage of the ledger
+        raise ValueError(f"is not JSON ({error})") from None  # otherwise it would be reported as damage of the ledger
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"holds {name}, which is not a JSON number")
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"contains {name}, which is not a JSON number")
 
 
-def _entry(debate: str, line: Line) -> Entry:
+def _entry(debate: str, line: EntryLine) -> Entry:
+    """The ledger's entry from a line of an exported file."""
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_vector(vector) for vector in line.value):
             raise ValueError("is an embedding whose value is not a list of vectors")
-        value = packed_vectors(cast(list[list[float]], line.value))
+        value = pack_vectors(cast(list[list[float]], line.value))
     else:
-        value = packed(as_json(line.value))
+        value = pack(as_json(line.value))
     return Entry(debate, key, line.about, line.created, len(value), value)
 
 
@@ -192,10 +196,11 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 3e38
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    """The reason why a line cannot be imported, as the end of a sentence."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"is not as expected at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"
+        return f"is invalid at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     return f"is not JSON ({error})" if isinstance(error, UnicodeDecodeError) else str(error)

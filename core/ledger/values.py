@@ -14,13 +14,13 @@ COMPRESSED = 4096
 """Least bytes of a value that is compressed."""
 
 
-def packed(text: str) -> bytes:
+def pack(text: str) -> bytes:
     """The stored form of a JSON text: a letter for the encoding, then the text, compressed if it is long."""
     plain = text.encode()
     return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
 
 
-def packed_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
+def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
     """The stored form of vectors: their number, then 32-bit floats.
 
     Raises:

@@ -1,3 +1,4 @@
-"""Data that many machines share in one Postgres: the ledger of calls, and the rows of batches. Needs the extra
-``queue``.
+"""Data that several machines share in one Postgres: the ledger of calls, and the rows of batches.
+
+It needs the extra ``queue``.
 """

@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 from moot.core.redaction import redact
 
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
 VERSION = 3
-"""The version of our tables; increased with each change of them, which is then added to `UPGRADES`."""
+"""The version of our tables. Each change of the tables increases it, and is added to `UPGRADES`."""
 PATIENCE = 120.0
 """Seconds for which a job is retried if the server is unreachable or its disk is full."""
 PAUSE = 0.25
 """Seconds between two attempts at first; it doubles up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 2.0
-UNKNOWN = (
+PERMANENT = (
     "does not exist",
     "password",
     "authentication",
@@ -31,7 +31,9 @@ UNKNOWN = (
     "invalid port",
     "for connection option",
 )
-"""Texts of connection errors that a retry cannot fix; they have no code until the server has authenticated the user."""
+"""Texts of connection errors that a retry cannot fix. They have no error code before the server has authenticated the
+user.
+"""
 NAMED_BY = "--queue, --database, MOOT_QUEUE or MOOT_DATABASE"
 TABLES = """
 CREATE SCHEMA moot;
@@ -116,15 +118,15 @@ def queue_module(name: str) -> Any:
     Raises:
         UserError: it is not installed.
     """
-    return from_extra(name, "queue", "A queue")
+    return import_extra(name, "queue", "A queue")
 
 
 class Postgres:
-    """A connection that several threads may use, one at a time. It is opened on first use.
+    """A connection that several threads may use, one after the other. It is opened on first use.
 
     Args:
         url: the server and the database, as ``postgresql://user:password@host:port/database``.
-        patience: seconds for which a job is retried, if the job does not say.
+        patience: seconds for which a job is retried, unless `do` is given another number.
 
     Raises:
         UserError: the address is invalid, or the extra ``queue`` is not installed.
@@ -158,7 +160,7 @@ class Postgres:
         return f"{parts.get('dbname') or parts.get('user') or 'of this user'} at {server or 'this machine'}"
 
     def close(self) -> None:
-        """Closes the connection; it reopens if it is used again."""
+        """Closes the connection; the next use opens it again."""
         with self._lock:
             self._drop()
 
@@ -166,7 +168,8 @@ class Postgres:
         """Runs a job in its own transaction and returns its result. The job is retried if the connection breaks.
 
         Args:
-            job: called with a cursor. It may run twice, because a commit whose answer is lost may have succeeded.
+            job: a function of a cursor. It may run twice: if the answer to a commit is lost, the commit may have
+                succeeded.
             patience: seconds for which it is retried; by default those of the connection.
 
         Raises:
@@ -176,20 +179,21 @@ class Postgres:
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
         while True:
             try:
-                return self._once(job)
+                return self._run_once(job)
             except (self.psycopg.OperationalError, self.psycopg.InterfaceError) as error:
-                if not self._may_pass(error) or time.monotonic() + pause > until:
-                    raise self._away(error) from error
+                if not self._is_temporary(error) or time.monotonic() + pause > until:
+                    raise self._connection_error(error) from error
             except (self.psycopg.errors.InsufficientPrivilege, self.psycopg.errors.UndefinedTable) as error:
                 raise UserError(
-                    f"The database refuses: {_short(error)}. Its user needs to own the schema `moot` and "
-                    "procrastinate's tables; `moot batch FILE --queue` creates them.",
+                    f"The database refuses access: {_short_text(error)}. The database user must own the schema `moot` "
+                    "and procrastinate's tables; `moot batch FILE --queue` creates them.",
                     kind="invalid_environment",
                 ) from error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _once(self, job: Job[T]) -> T:
+    def _run_once(self, job: Job[T]) -> T:
+        """Runs a job in its own transaction; the connection is dropped if it breaks."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -205,20 +209,21 @@ class Postgres:
             self._connection.close()
             self._connection = None
 
-    def _may_pass(self, error: Any) -> bool:
-        """Whether a retry may help: not if the server has refused our user or database."""
-        return not any(said in str(error) for said in UNKNOWN)
+    def _is_temporary(self, error: Any) -> bool:
+        """Whether a retry may help. It does not help if the server refuses our user or database."""
+        return not any(text in str(error) for text in PERMANENT)
 
-    def _away(self, error: Exception) -> WorldError | UserError:
-        text = f"The database fails ({_short(error)})."
-        if not self._may_pass(error):
-            return UserError(f"{text} Check the address: {NAMED_BY} names it.", kind="invalid_environment")
-        return WorldError(f"{text} See that it runs and has room on its disk.", kind="queue", retryable=True)
+    def _connection_error(self, error: Exception) -> WorldError | UserError:
+        text = f"The database cannot be used ({_short_text(error)})."
+        if not self._is_temporary(error):
+            return UserError(f"{text} Check the address in {NAMED_BY}.", kind="invalid_environment")
+        advice = "Check that it is running, and that its disk is not full."
+        return WorldError(f"{text} {advice}", kind="queue", retryable=True)
 
     # --- our tables ---------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Creates moot's tables and procrastinate's if they are missing, and upgrades earlier ones.
+        """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's earlier ones.
 
         Raises:
             UserError: the tables are from a later version.
@@ -228,10 +233,10 @@ class Postgres:
         def make(cursor: Any) -> int:
             cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # other processes may start at the same time
             cursor.execute("SELECT to_regclass('moot.about'), to_regclass('procrastinate_jobs')")
-            ours, theirs = cursor.fetchone()
-            if theirs is None:
+            moots, procrastinates = cursor.fetchone()
+            if procrastinates is None:
                 cursor.execute(schema)
-            if ours is None:
+            if moots is None:
                 cursor.execute(TABLES)
                 cursor.execute("INSERT INTO moot.about VALUES (1)")
             cursor.execute("SELECT version FROM moot.about")
@@ -244,43 +249,43 @@ class Postgres:
 
         found = self.do(make, patience)
         if found != VERSION:
-            raise UserError(_later(found), kind="invalid_environment")
+            raise UserError(_later_version(found), kind="invalid_environment")
 
     def check(self) -> None:
-        """Checks that moot's tables exist and are from this version. Changes nothing.
+        """Checks that moot's tables exist and are from this version. It changes nothing.
 
         Raises:
             UserError: they are missing or from another version.
         """
 
-        def look(cursor: Any) -> int | None:
+        def read_version(cursor: Any) -> int | None:
             cursor.execute("SELECT to_regclass('moot.about')")
             if cursor.fetchone()[0] is None:
                 return None
             return int(cursor.execute("SELECT version FROM moot.about").fetchone()[0])
 
-        found = self.do(look)
+        found = self.do(read_version)
         if found == VERSION:
             return
-        make = "`moot service`, `moot worker` and `moot batch FILE --queue`"
+        commands = "`moot service`, `moot worker` and `moot batch FILE --queue`"
         if found is None:
-            text = f"The database {self.name()} has no tables of moot: {make} create them."
+            text = f"The database {self.name()} has no tables of moot: {commands} create them."
         elif found < VERSION:
             text = (
-                f"The tables of the database are from an earlier version of moot (theirs is {found}, this version "
-                f"knows {VERSION}): {make} of this version upgrade them."
+                f"The tables of the database are from an earlier version of moot (their version is {found}, this moot "
+                f"knows {VERSION}): {commands} of this version upgrade them."
             )
         else:
-            text = _later(found)
+            text = _later_version(found)
         raise UserError(text, kind="invalid_environment")
 
 
-def _later(found: int) -> str:
+def _later_version(found: int) -> str:
     return (
-        f"The tables are from a later version of moot (theirs is {found}, this version knows {VERSION}). Use that "
-        "version on all machines, or another database."
+        f"The tables are from a later version of moot (their version is {found}, this moot uses {VERSION}). Use that "
+        "version of moot on all machines, or another database."
     )
 
 
-def _short(error: Exception) -> str:
+def _short_text(error: Exception) -> str:
     return redact(" ".join(str(error).split()))[:300] or type(error).__name__

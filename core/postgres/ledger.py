@@ -1,7 +1,7 @@
-"""The ledger of calls in a Postgres that many machines share; the counterpart of `moot.core.ledger.file`.
+"""The ledger of calls in a Postgres that several machines share; the counterpart of `moot.core.ledger.file`.
 
-It does not decide who may run a debate: a row of a batch is given to one worker at a time, and that worker takes it
-over.
+It does not check whether another process runs a debate: the queue gives each row of a batch to one worker at a time,
+and this worker takes over the row's debate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moot.core.ledger.records import FAILED, DebateStart, Entry, Key, Request, S
 from moot.core.postgres.connection import Postgres
 
 COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
-KEEP = (
+STORE = (
     "INSERT INTO moot.entries (debate, key, kind, parts, about, created, size, value) "
     "SELECT number, %s, %s, %s, %s, %s, %s, %s FROM moot.debates WHERE id = %s "
     "ON CONFLICT (debate, key) DO UPDATE SET about = excluded.about, created = excluded.created, "
@@ -25,7 +25,7 @@ KEEP = (
 
 
 class PostgresLedger:
-    """The ledger; each method is a transaction, and may run twice.
+    """The ledger; each method is a transaction, which may be run twice.
 
     Args:
         postgres: the connection.
@@ -34,12 +34,12 @@ class PostgresLedger:
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
 
-    def is_there(self) -> bool:
-        """Whether it is still the one that was opened."""
+    def is_current(self) -> bool:
+        """Always true: the database is not replaced while it is open."""
         return True
 
-    def is_overfull(self) -> bool:
-        """Whether there may be data to prune: always False, because the operator of the database prunes it."""
+    def needs_pruning(self) -> bool:
+        """Always false: the operator of the database prunes it."""
         return False
 
     def close(self) -> None:
@@ -74,19 +74,19 @@ class PostgresLedger:
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
         """As `LedgerFile.end`."""
-        said = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
+        columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         values = (status, time.time(), document, note, id)
-        self._postgres.do(lambda cursor: cursor.execute(f"UPDATE moot.debates SET {said} WHERE id = %s", values))
+        self._postgres.do(lambda cursor: cursor.execute(f"UPDATE moot.debates SET {columns} WHERE id = %s", values))
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def keep(self, entries: Sequence[Entry]) -> None:
-        """As `LedgerFile.keep`."""
+    def store_entries(self, entries: Sequence[Entry]) -> None:
+        """As `LedgerFile.store_entries`."""
         rows = []
         for entry in entries:
             debate, key, *rest = entry.row()
             rows.append((key, *rest, debate))
-        self._postgres.do(lambda cursor: cursor.executemany(KEEP, rows))
+        self._postgres.do(lambda cursor: cursor.executemany(STORE, rows))
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """As `LedgerFile.entries`."""
@@ -100,8 +100,8 @@ class PostgresLedger:
         found = self._entries(query, bytes.fromhex(hash), prefer)
         return found[0][1] if found else None
 
-    def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """As `LedgerFile.alike`."""
+    def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
+        """As `LedgerFile.most_similar`."""
         query = "kind = %s AND (%s::text IS NULL OR id = %s) ORDER BY seq DESC LIMIT %s"
         found = [entry for _, entry in self._entries(query, key.kind, debate, debate, limit)]
         return max(found, key=lambda entry: len(key.parts.items() & entry.key.parts.items()), default=None)

@@ -1,8 +1,9 @@
-"""The rows of batches in a Postgres that many machines share: each is given to one worker at a time, and ends once.
+"""The rows of batches in a Postgres that several machines share: each is given to one worker at a time, and ends once.
 
-A row is waiting, running, done, failed, or dropped if it is no longer requested. It is done when its verdict is stored,
-whatever the state of its procrastinate job: jobs are only notifications. A worker that sends no heartbeat for a while
-(`moot.about` holds the time) loses its rows, which are queued again. Every call here blocks.
+A row is waiting, running, done, failed, or dropped; it is dropped if it is no longer requested. It is done when its
+verdict is stored, whatever the state of its procrastinate job: jobs only notify workers of waiting rows. A worker that
+sends no heartbeat for a while (the table `moot.about` says for how long) loses its rows, which are queued again. Every
+call here blocks.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""A row is lost if it has waited without a job since before this time, or its worker has not reported it since."""
-COMPANY = 2
-"""Workers that a row may lose before it is tried alone."""
-LOSSES = 4
-"""Workers that a row may lose before it fails."""
-LOOKED_AT = 200
-"""Most rows checked for lost jobs, the longest waiting first. A check of a million waiting rows would take seconds."""
+"""SQL for a time. A row is lost if it waited without a job, or its worker did not report it, since before then."""
+ALONE_AFTER = 2
+"""Number of lost workers after which a row is run alone."""
+MOST_LOSSES = 4
+"""Number of lost workers after which a row fails."""
+CHECKED_ROWS = 200
+"""Most rows that are checked for lost jobs, the longest waiting first: to check a million rows would take seconds."""
 BLOCK = 16
 """The size of a lease from a batch's ceilings, as a multiple of the most that a call may take."""
 PARTS = 8
-"""Least number of blocks into which the rest is divided, so that little stays unspent when the last are leased."""
+"""A lease takes at most 1 / `PARTS` of the rest, so that leases become small before the rest is used up."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
 """SQL for one amount that the calls of a ledger entry took."""
 Spent = tuple[float, float, float]
@@ -42,16 +43,16 @@ Spent = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class BatchOf:
+class QueuedBatch:
     """A batch in the queue.
 
     Args:
         id: 16 hexadecimal digits.
         file: the name of its file of claims.
         mode: how the ledger is used.
-        most: ceilings of all rows for tokens, USD and calls; infinite if there is none.
-        until: its latest end, in seconds since 1970; infinite if there is none.
-        stopped: why no further row is begun; empty if it is not stopped.
+        most: ceilings of all rows together for tokens, USD and calls; infinite if there is none.
+        until: the latest end of the batch, in seconds since 1970; infinite if there is none.
+        stopped: why no further row is begun; empty if the batch is not stopped.
     """
 
     id: str
@@ -68,7 +69,7 @@ class AssignedRow:
 
     key: str
     job: dict[str, Any]
-    batch: BatchOf
+    batch: QueuedBatch
     alone: bool
 
 
@@ -97,13 +98,13 @@ class QueuedRows:
         """As `Postgres.prepare`."""
         self._postgres.prepare()
 
-    # --- who wants rows done --------------------------------------------------------------------------------------
+    # --- batches --------------------------------------------------------------------------------------------------
 
-    def open_batch(self, batch: BatchOf) -> None:
+    def open_batch(self, batch: QueuedBatch) -> None:
         """Adds a batch, or continues it with new ceilings.
 
-        The spending of its rows is counted, and is the total if no row is running. Waiting rows are dropped; the caller
-        then enters the rows that it still requests.
+        If no row is running, the batch's spending is set to the sum over its rows. Waiting rows are dropped; the caller
+        then queues the rows that it still requests.
         """
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
@@ -123,6 +124,7 @@ class QueuedRows:
         self._do(job)
 
     def _recount(self, cursor: Any, batch: str) -> None:
+        """Sets a batch's spending to the sum over its rows, unless a row is running."""
         cursor.execute(
             f"WITH took AS (SELECT tokens, usd, calls FROM moot.rows WHERE batch = %s AND status = 'done' UNION ALL "
             f"SELECT {', '.join(map(SPENT_BY.format, range(3)))} FROM moot.rows AS r JOIN moot.debates AS d "
@@ -133,12 +135,12 @@ class QueuedRows:
             (batch, batch, batch, batch),
         )
 
-    def enter(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
+    def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
         """Queues rows. Waiting, running and finished rows stay as they are; failed rows are tried again.
 
         Args:
             batch: its id.
-            jobs: each with its ``key`` and ``number``.
+            jobs: the jobs of the rows, each with a ``key`` and a ``number``.
         """
         lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
 
@@ -149,13 +151,13 @@ class QueuedRows:
                 lines,
             )
             keys = [line[0] for line in lines]
-            self._again(cursor, "key = ANY(%s) AND status IN ('failed', 'dropped')", (keys,))
-            self._ring(cursor, "key = ANY(%s) AND status = 'waiting'", (keys,))
+            self._requeue(cursor, "key = ANY(%s) AND status IN ('failed', 'dropped')", (keys,))
+            self._notify(cursor, "key = ANY(%s) AND status = 'waiting'", (keys,))
 
         self._do(job)
 
-    def _again(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
-        """Queues rows again. Returns how many."""
+    def _requeue(self, cursor: Any, where: str, values: tuple[Any, ...]) -> int:
+        """Queues rows again. Returns their number."""
         cursor.execute(
             "UPDATE moot.rows SET status = 'waiting', outcome = NULL, document = NULL, worker = NULL, losses = 0, "
             f"queued = NULL, collected = false, touched = now() WHERE {where}",
@@ -163,7 +165,7 @@ class QueuedRows:
         )
         return int(cursor.rowcount)
 
-    def _ring(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
+    def _notify(self, cursor: Any, where: str, values: tuple[Any, ...]) -> None:
         """Adds a procrastinate job for each row that has no waiting job, in the same transaction."""
         cursor.execute(
             f"SELECT key FROM moot.rows WHERE {where} AND NOT EXISTS "
@@ -186,8 +188,8 @@ class QueuedRows:
             self._procrastinate = package.App(connector=connector)
         return self._procrastinate
 
-    def ended(self, batch: str, limit: int) -> list[EndedRow]:
-        """Rows that have ended and are not collected yet."""
+    def ended_rows(self, batch: str, limit: int) -> list[EndedRow]:
+        """Rows that have ended and are not marked as collected."""
 
         def job(cursor: Any) -> list[EndedRow]:
             cursor.execute(
@@ -203,7 +205,7 @@ class QueuedRows:
         found: list[EndedRow] = self._do(job)
         return found
 
-    def collected(self, keys: Sequence[str]) -> None:
+    def mark_collected(self, keys: Sequence[str]) -> None:
         """Marks rows as collected."""
         query = "UPDATE moot.rows SET collected = true WHERE key = ANY(%s)"
         self._do(lambda cursor: cursor.execute(query, ([*keys],)))
@@ -220,8 +222,8 @@ class QueuedRows:
         found: tuple[dict[str, int], str] = self._do(job)
         return found
 
-    def left(self, batch: str) -> tuple[bool, bool, str]:
-        """Whether rows of a batch wait, whether some run, and why no further row is begun. Faster than `state`."""
+    def activity(self, batch: str) -> tuple[bool, bool, str]:
+        """Whether rows of a batch wait, whether rows run, and why no further row is begun. Faster than `state`."""
 
         def job(cursor: Any) -> tuple[bool, bool, str]:
             cursor.execute(
@@ -256,15 +258,15 @@ class QueuedRows:
                 )
                 counted = cursor.fetchall()
                 batch["rows"] = {status: count for status, count, *_ in counted}
-                batch["spent"] = tuple(sum(row[place] for row in counted) for place in (2, 3, 4))
+                batch["spent"] = tuple(sum(row[column] for row in counted) for column in (2, 3, 4))
                 batch["unpriced"] = sum(row[5] for row in counted)
             return found
 
         found: list[dict[str, Any]] = self._do(job)
         return found
 
-    def lengths(self) -> dict[str, int]:
-        """How many rows wait (in batches that are not stopped), and how many run."""
+    def queue_lengths(self) -> dict[str, int]:
+        """The number of waiting rows (in batches that are not stopped), and of running rows."""
         query = (
             "SELECT (SELECT count(*) FROM moot.rows AS r JOIN moot.batches AS b ON b.id = r.batch "
             "WHERE r.status = 'waiting' AND b.stopped = ''), "
@@ -292,9 +294,9 @@ class QueuedRows:
 
         def job(cursor: Any) -> int:
             cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
-            self._again(cursor, "batch = %s AND status = 'failed'", (batch,))
+            self._requeue(cursor, "batch = %s AND status = 'failed'", (batch,))
             self._recount(cursor, batch)
-            self._ring(cursor, "batch = %s AND status = 'waiting'", (batch,))
+            self._notify(cursor, "batch = %s AND status = 'waiting'", (batch,))
             cursor.execute("SELECT count(*) FROM moot.rows WHERE batch = %s AND status = 'waiting'", (batch,))
             return int(cursor.fetchone()[0])
 
@@ -306,21 +308,22 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute("DELETE FROM moot.batches WHERE id = %s", (batch,)))
 
     def find(self, beginning: str) -> str:
-        """The id of the batch that begins with this text.
+        """The id of the batch whose id begins with this text.
 
         Raises:
-            UserError: no batch or several batches do.
+            UserError: there is no such batch, or there are several.
         """
         query = "SELECT id FROM moot.batches WHERE starts_with(id, %s)"
         found = [id for (id,) in self._do(lambda cursor: cursor.execute(query, (beginning,)).fetchall())]
         if len(found) != 1:
-            many = "No batch of the queue" if not found else "More than one batch of the queue"
-            raise UserError(f"{many} begins with {beginning!r}: see `moot batch status`.", kind="invalid_setting")
+            many = "No batch of the queue has" if not found else "Several batches of the queue have"
+            text = f"{many} an id that begins with {beginning!r}: see `moot batch status`."
+            raise UserError(text, kind="invalid_setting")
         return str(found[0])
 
-    # --- who does them --------------------------------------------------------------------------------------------
+    # --- workers --------------------------------------------------------------------------------------------------
 
-    def silence(self) -> float:
+    def heartbeat_timeout(self) -> float:
         """Seconds without a heartbeat after which a worker loses its rows."""
         query = "SELECT extract(epoch FROM silence)::float8 FROM moot.about"
         return float(self._do(lambda cursor: cursor.execute(query).fetchone())[0])
@@ -331,18 +334,18 @@ class QueuedRows:
         values = (socket.gethostname()[:100], os.getpid())
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
-    def seen(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records a worker's heartbeat and its rows; False if it was taken for dead and has lost its rows."""
+    def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
+        """Records a worker's heartbeat and its rows; False if it was regarded as dead and has lost its rows."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
-            lives = bool(cursor.rowcount)
-            cursor.execute(  # rows that it was given but never heard of
+            is_known = bool(cursor.rowcount)
+            cursor.execute(  # rows that were given to it, but whose assignment never reached it
                 "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
                 f"AND status = 'running' AND key != ALL(%s) AND touched < {OVERDUE}",
                 (worker, [*keys]),
             )
-            return lives
+            return is_known
 
         found: bool = self._do(job)
         return found
@@ -359,20 +362,20 @@ class QueuedRows:
         )
         keys = [key for (key,) in cursor.fetchall()]
         cursor.execute("DELETE FROM moot.workers WHERE id = %s", (worker,))
-        self._ring(cursor, "key = ANY(%s)", (keys,))
+        self._notify(cursor, "key = ANY(%s)", (keys,))
 
     def resign(self, worker: int) -> bool:
-        """A worker gives its rows to others because it cannot run them; False, without a change, if no other worker
-        lives.
+        """Removes a worker that cannot run its rows, and queues these for other workers. If no other worker is alive,
+        this only returns False.
         """
 
         def job(cursor: Any) -> bool:
-            cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # else two workers could each rely on the other
+            cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # so that two workers do not rely on each other
             cursor.execute("SELECT id = %s, seen >= " + OVERDUE + " FROM moot.workers", (worker,))
             found = cursor.fetchall()
             if not any(mine for mine, _ in found):
-                return True  # it has left already
-            if not any(lives and not mine for mine, lives in found):
+                return True  # it was already removed
+            if not any(is_alive and not mine for mine, is_alive in found):
                 return False
             self._leave(cursor, worker)
             return True
@@ -380,8 +383,8 @@ class QueuedRows:
         found: bool = self._do(job)
         return found
 
-    def take(self, key: str, worker: int) -> AssignedRow | None:
-        """Gives a row to a worker; None if it runs, is done, or its batch is stopped."""
+    def assign(self, key: str, worker: int) -> AssignedRow | None:
+        """Gives a row to a worker; None if the row is running or has ended, or its batch is stopped."""
 
         def job(cursor: Any) -> AssignedRow | None:
             cursor.execute(
@@ -394,20 +397,20 @@ class QueuedRows:
             if (found := cursor.fetchone()) is None:
                 return None
             job, losses, id, file, mode, tokens, usd, calls, until = found
-            batch = BatchOf(id, file, mode, (tokens, usd, calls), until)
-            return AssignedRow(key, json.loads(job), batch, alone=losses >= COMPANY)
+            batch = QueuedBatch(id, file, mode, (tokens, usd, calls), until)
+            return AssignedRow(key, json.loads(job), batch, alone=losses >= ALONE_AFTER)
 
         found: AssignedRow | None = self._do(job)
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores the outcome of a row from any worker, unless one is stored already. Returns whether it was stored."""
+        """Stores the outcome of a row from any worker, unless the row has one. Returns whether it was stored."""
         spent = outcome.get("spent") or {}
-        packed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
+        compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
             "done" if outcome["status"] == "done" else "failed",
             json.dumps(outcome),
-            packed,
+            compressed,
             *((spent.get(name) or 0) for name in ("tokens", "usd", "calls")),
             key,
         )
@@ -417,8 +420,9 @@ class QueuedRows:
         )
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
-    def sweep(self, lost: Mapping[str, Any]) -> int:
-        """Queues again the rows of dead workers and waiting rows without a job. Returns how many.
+    def requeue_lost(self, lost: Mapping[str, Any]) -> int:
+        """Queues the rows of dead workers again, and adds jobs for waiting rows without one. Returns how many rows of
+        dead workers are queued again.
 
         Args:
             lost: the outcome of a row that has lost too many workers.
@@ -427,7 +431,7 @@ class QueuedRows:
         def job(cursor: Any) -> int:
             cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)")
             if not cursor.fetchone()[0]:
-                return 0  # another worker does it
+                return 0  # another worker is doing it
             cursor.execute(
                 "WITH gone AS (DELETE FROM moot.workers WHERE seen < "
                 f"{OVERDUE}) UPDATE moot.rows SET losses = losses + 1, worker = NULL, queued = NULL, "
@@ -435,17 +439,17 @@ class QueuedRows:
                 "outcome = CASE WHEN losses + 1 < %s THEN NULL ELSE %s END WHERE status = 'running' AND NOT EXISTS "
                 "(SELECT 1 FROM moot.workers WHERE id = worker AND seen >= now() - (SELECT silence FROM moot.about)) "
                 "RETURNING key, status",
-                (LOSSES, LOSSES, json.dumps(lost)),
+                (MOST_LOSSES, MOST_LOSSES, json.dumps(lost)),
             )
             keys = [key for key, status in cursor.fetchall() if status == "waiting"]
             live = "batch IN (SELECT id FROM moot.batches WHERE stopped = '')"
             cursor.execute(
                 f"SELECT key FROM moot.rows WHERE status = 'waiting' AND touched < {OVERDUE} AND {live} "
                 "ORDER BY touched LIMIT %s",
-                (LOOKED_AT,),
+                (CHECKED_ROWS,),
             )
             overdue = [key for (key,) in cursor.fetchall()]
-            self._ring(cursor, f"status = 'waiting' AND key = ANY(%s) AND {live}", ([*keys, *overdue],))
+            self._notify(cursor, f"status = 'waiting' AND key = ANY(%s) AND {live}", ([*keys, *overdue],))
             return len(keys)
 
         found: int = self._do(job)
@@ -453,16 +457,16 @@ class QueuedRows:
 
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
-    def lease(self, batch: str, short: Spent, need: Spent) -> tuple[Spent, Spent]:
+    def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
         """Leases a part of the ceilings of a batch.
 
         Args:
             batch: its id.
-            short: the least to lease.
-            need: the most that one call may take. `BLOCK` times that is leased, but at most `1 / PARTS` of the rest.
+            least: the least to lease.
+            need: the most that one call may take. `BLOCK` times this is leased, but at most `1 / PARTS` of the rest.
 
         Returns:
-            The leased amounts (zero if too little is left), and the rest after that.
+            The leased amounts (zero if too little is left), and the rest after the lease.
         """
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
@@ -472,23 +476,23 @@ class QueuedRows:
                 (batch,),
             )
             left = cursor.fetchone()
-            if any(one > room + 1e-9 for one, room in zip(short, left, strict=True)):
+            if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
                 return (0, 0, 0), left
             tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
             parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))
-            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(short, need, parts, strict=True))
-            self._take(cursor, batch, leased)
+            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(least, need, parts, strict=True))
+            self._add_spending(cursor, batch, leased)
             return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
 
-        # Without a time limit: an error would fail a call that was never made.
+        # The lease is retried without a time limit: an error would fail a call that was never made.
         found: tuple[Spent, Spent] = self._postgres.do(job, math.inf)
         return found
 
     def give_back(self, batch: str, unused: Spent) -> None:
         """Returns the unspent part of a lease."""
-        self._do(lambda cursor: self._take(cursor, batch, tuple(-one for one in unused)))
+        self._do(lambda cursor: self._add_spending(cursor, batch, tuple(-one for one in unused)))
 
-    def _take(self, cursor: Any, batch: str, leased: Any) -> None:
+    def _add_spending(self, cursor: Any, batch: str, leased: Any) -> None:
         cursor.execute(
             "UPDATE moot.batches SET taken_tokens = taken_tokens + %s, taken_usd = taken_usd + %s, "
             "taken_calls = taken_calls + %s WHERE id = %s",

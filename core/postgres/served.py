@@ -1,7 +1,7 @@
-"""The ledger of a server of several processes, in one Postgres, with the owner and the process of each debate.
+"""The ledger of a server with several processes, in one Postgres. It knows the person and the process of each debate.
 
-A process sends a heartbeat every `BEAT` seconds; the debates of a silent process are interrupted, and other processes
-may resume them.
+A process sends a heartbeat every `INTERVAL` seconds. If the heartbeats stop, the debates of the process count as
+interrupted, and other processes may resume them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from moot.core.postgres.ledger import PostgresLedger
 
 log = logging.getLogger(__name__)
 
-BEAT = 2.0
+INTERVAL = 2.0
 """Seconds between two heartbeats."""
 SILENCE = 8
-"""Seconds after which a silent process is dead; less than the service's lease of a run."""
-WAITED = 10.0
-"""Seconds for which a lookup waits for an unreachable database; a debate waits for longer."""
-ENDS = ("done", "failed", "waiting")
-"""Statuses of a debate that was not stopped."""
-LIVES = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
-AT_WORK = "EXISTS (SELECT 1 FROM moot.rows AS r WHERE r.key = d.id AND r.status = 'running')"
+"""Seconds without a heartbeat after which a process counts as dead; less than the service's lease of a run."""
+LOOKUP_PATIENCE = 10.0
+"""Seconds for which a lookup is retried if the database cannot be reached; a debate is retried for longer."""
+ENDED = ("done", "failed", "waiting")
+"""Statuses of a debate that ended or waits, rather than being interrupted."""
+IS_ALIVE = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
+IN_QUEUE = "EXISTS (SELECT 1 FROM moot.rows AS r WHERE r.key = d.id AND r.status = 'running')"
 """Whether a worker of a queue runs the debate."""
-STATUS = f"CASE WHEN d.status = 'running' AND NOT {LIVES} AND NOT {AT_WORK} THEN 'interrupted' ELSE d.status END"
+STATUS = f"CASE WHEN d.status = 'running' AND NOT {IS_ALIVE} AND NOT {IN_QUEUE} THEN 'interrupted' ELSE d.status END"
 USABLE = f"e.kind = 'chat' AND e.about::json ->> '{FAILED}' IS NULL"
 
 
-class Presence:
+class Heartbeat:
     """Sends this process's heartbeats from a separate thread.
 
     Args:
@@ -47,36 +47,37 @@ class Presence:
     def __init__(self, url: str) -> None:
         self.id = new_id()
         self._postgres = Postgres(url)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="moot-presence", daemon=True)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._send_regularly, name="moot-presence", daemon=True)
 
     def begin(self) -> None:
-        """Sends the first heartbeat.
+        """Sends the first heartbeat, and starts the thread that sends the others.
 
         Raises:
             UserError, WorldError: the database cannot be used.
         """
-        self._say(10)
+        self._send(10)
         self._thread.start()
 
     def end(self) -> None:
         """Removes this process from the database. Blocking."""
-        self._over.set()
+        self._stopped.set()
         self._thread.join(10)
         try:
             self._postgres.do(lambda cursor: cursor.execute("DELETE FROM moot.servers WHERE id = %s", (self.id,)), 0)
-        except MootError as error:  # its silence has the same effect
+        except MootError as error:  # the end of its heartbeats has the same effect
             log.warning("%s", error.detail)
         self._postgres.close()
 
-    def _beat(self) -> None:
-        while not self._over.wait(BEAT):
+    def _send_regularly(self) -> None:
+        while not self._stopped.wait(INTERVAL):
             try:
-                self._say(0)
+                self._send(0)
             except MootError as error:
                 log.warning("%s", error.detail)
 
-    def _say(self, patience: float) -> None:
+    def _send(self, patience: float) -> None:
+        """Sends a heartbeat, and removes processes that have been dead for an hour."""
         values = (self.id, socket.gethostname()[:100], os.getpid())
 
         def job(cursor: Any) -> None:
@@ -95,7 +96,7 @@ class ServedLedger(PostgresLedger):
 
     Args:
         postgres: the connection.
-        owner: this process; see `Presence`.
+        owner: this process; see `Heartbeat`.
     """
 
     def __init__(self, postgres: Postgres, owner: str) -> None:
@@ -105,11 +106,13 @@ class ServedLedger(PostgresLedger):
     def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one; see `LedgerFile.begin`.
 
-        If a run begins its debate a second time, it gets the same debate in any status: its worker was lost.
+        If a run begins its debate a second time, the run's first worker was lost. Then the run gets the same debate,
+        even if the debate has ended.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
     def _begin(self, cursor: Any, request: Request) -> DebateStart:
+        """As `begin`, in one transaction."""
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (request.idempotency_key or request.id,)
         )
@@ -140,7 +143,7 @@ class ServedLedger(PostgresLedger):
             return DebateStart(id, resumed=False, owned=False)
         if status == "running" and not same:
             raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
-        if same and status in ENDS:  # it ended, but its worker was lost before it could tell the server
+        if same and status in ENDED:  # it ended, but its worker was lost before it reported that to the server
             return DebateStart(id, resumed=True)
         cursor.execute(
             "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s, settings = %s "
@@ -150,11 +153,11 @@ class ServedLedger(PostgresLedger):
         return DebateStart(id, resumed=same or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """As `LedgerFile.end`. If a run was begun again while its first worker lives, the first end counts."""
-        said = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note), owner = NULL"
-        mine = "(owner = %s OR (status <> 'done' AND %s))"
-        query = f"UPDATE moot.debates SET {said} WHERE id = %s AND {mine}"
-        values = (status, time.time(), document, note, id, self._owner, status in ENDS)
+        """As `LedgerFile.end`. If two workers run the same debate, the first end counts."""
+        columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
+        may_end = "(owner = %s OR (status <> 'done' AND %s))"
+        query = f"UPDATE moot.debates SET {columns}, owner = NULL WHERE id = %s AND {may_end}"
+        values = (status, time.time(), document, note, id, self._owner, status in ENDED)
         self._postgres.do(lambda cursor: cursor.execute(query, values))
 
     def debates(
@@ -166,14 +169,14 @@ class ServedLedger(PostgresLedger):
         id: str | None = None,
     ) -> list[Debate]:
         """As `LedgerFile.debates`."""
-        asked: dict[str, Any] = {"status": status, "graph": graph, "text": text, "limit": limit, "id": id}
-        wanted = {
+        values: dict[str, Any] = {"status": status, "graph": graph, "text": text, "limit": limit, "id": id}
+        conditions = {
             "status": f"{STATUS} = %(status)s",
             "graph": "d.graph = %(graph)s",
             "text": "strpos(lower(d.input), lower(%(text)s)) > 0",
             "id": "starts_with(d.id, %(id)s)",
         }
-        where = " AND ".join(["true", *(wanted[name] for name in wanted if asked[name] is not None)])
+        where = " AND ".join(["true", *(conditions[name] for name in conditions if values[name] is not None)])
         query = (
             f"SELECT d.id, d.fingerprint, d.version, d.graph, d.input, d.settings, {STATUS}, d.pid, d.started, "
             "d.updated, d.document, d.idempotency_key, d.note, e.entries, e.calls, e.size, d.person "
@@ -182,19 +185,19 @@ class ServedLedger(PostgresLedger):
             "coalesce(sum(e.size), 0) AS size FROM moot.entries AS e WHERE e.debate = d.number) AS e "
             "ORDER BY d.started DESC, d.id"
         )
-        rows = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), WAITED)
+        rows = self._postgres.do(lambda cursor: cursor.execute(query, values).fetchall(), LOOKUP_PATIENCE)
         return [_debate(*row) for row in rows]
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """As `LedgerFile.outline`, for one person if one is named; without the debates of a queue's batches."""
+        """As `LedgerFile.outline`, without the debates of a queue's batches; of one person if ``person`` is given."""
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
             "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
         )
-        return self._postgres.do(lambda cursor: cursor.execute(query, (person, person)).fetchall(), WAITED)
+        return self._postgres.do(lambda cursor: cursor.execute(query, (person, person)).fetchall(), LOOKUP_PATIENCE)
 
-    def people(self, documents: Sequence[str]) -> dict[str, str]:
-        """The owners of documents, by id; documents without an owner are left out."""
+    def owners_of(self, documents: Sequence[str]) -> dict[str, str]:
+        """The persons who own documents, by the documents' ids; documents without an owner are left out."""
         query = "SELECT id, person FROM moot.documents WHERE id = ANY(%s) AND person IS NOT NULL"
         return dict(self._postgres.do(lambda cursor: cursor.execute(query, ([*documents],)).fetchall()))
 
@@ -206,36 +209,36 @@ class ServedLedger(PostgresLedger):
         )
         self._postgres.do(lambda cursor: cursor.execute(query, (id,)))
 
-    def of_key(self, idempotency_key: str) -> Debate | None:
+    def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
         """The debate with an idempotency key."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
-        found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), WAITED)
+        found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), LOOKUP_PATIENCE)
         return self.debates(id=found[0])[0] if found else None
 
-    def place(self, id: str, thread: str, run: str) -> None:
-        """Records the server's thread and run of a debate."""
+    def record_run(self, id: str, thread: str, run: str) -> None:
+        """Records the thread and the run in which the server runs a debate."""
         query = "UPDATE moot.debates SET thread = %s, run = %s WHERE id = %s"
         self._postgres.do(lambda cursor: cursor.execute(query, (thread, run, id)))
 
-    def thread_and_run(self, id: str) -> tuple[str, str] | None:
+    def find_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate; None if it has not run on the server."""
         query = "SELECT thread, run FROM moot.debates WHERE id = %s AND thread IS NOT NULL"
-        found: Any = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone(), WAITED)
+        found: Any = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone(), LOOKUP_PATIENCE)
         return cast(tuple[str, str] | None, found)
 
-    def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """As `LedgerFile.places`."""
+    def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """As `LedgerFile.runs`."""
         if "\0" in (thread or ""):  # Postgres rejects it with an error
             return {}
         query = (
             "SELECT id, thread, run FROM moot.debates WHERE thread = %s OR (%s::text IS NULL AND thread IS NOT NULL) "
             "ORDER BY started DESC"
         )
-        rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall(), WAITED)
-        return {id: (on, run) for id, on, run in rows}
+        rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall(), LOOKUP_PATIENCE)
+        return {id: (found, run) for id, found, run in rows}
 
     def prune(self, *_: Any) -> PruningResult:
-        """Raises an error: the operator of the database prunes it."""
+        """Always raises an error: the operator of the database prunes it."""
         raise UserError(
             "This ledger is in Postgres: see docs/howto/service.md for how to prune it.", kind="bad_request"
         )

@@ -1,1 +1,1 @@
-"""Telemetry of a process while it runs: OpenTelemetry's spans and metrics. Off by default."""
+"""Telemetry of a running process: OpenTelemetry's spans and metrics. It is off by default."""

@@ -1,6 +1,6 @@
-"""Exporters of telemetry: OpenTelemetry's providers, configured by its environment variables.
+"""Creates OpenTelemetry's providers and exporters, as its environment variables configure them.
 
-OpenTelemetry's SDK reads the variables of the sampler, the resource, batches, intervals, addresses and headers.
+OpenTelemetry's SDK itself reads the variables of the sampler, the resource, batches, intervals, addresses and headers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 3.0
+SHUTDOWN_WAIT = 3.0
 """Seconds that the process waits at its end for unsent data."""
 PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 """OTLP's protocols, and the names of their exporters."""
 
 
 def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: bool) -> None:
-    """Creates the process's providers. A provider that is set already stays.
+    """Creates the process's providers. A provider that is already set is not replaced.
 
     Args:
         traces: names of span exporters.
@@ -47,30 +47,30 @@ def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: boo
         traces = ()
     if is_set(metrics.get_meter_provider()):
         metric_exporters, page = (), False
-    if processors := [BatchSpanProcessor(_made("traces", name)) for name in traces]:
+    if processors := [BatchSpanProcessor(_create_exporter("traces", name)) for name in traces]:
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         for processor in processors:
             provider.add_span_processor(processor)
         trace.set_tracer_provider(provider)
-        _made_here.append(provider)
-    readers = [_reader(_made("metrics", name)) for name in metric_exporters]
+        _providers.append(provider)
+    readers = [_reader(_create_exporter("metrics", name)) for name in metric_exporters]
     if page and not any(_is_prometheus(reader) for reader in readers):
         readers.append(_page_reader())
     if readers:
         meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         metrics.set_meter_provider(meters)
-        _made_here.append(meters)
+        _providers.append(meters)
     atexit.register(finish)
 
 
-_made_here: list[TracerProvider | MeterProvider] = []
+_providers: list[TracerProvider | MeterProvider] = []
 
 
 def finish() -> None:
-    """Sends all remaining data and shuts down; an unreachable address delays it by `PATIENCE`. Blocking."""
+    """Sends all remaining data and shuts down; an unreachable address delays it by `SHUTDOWN_WAIT`. Blocking."""
     ending = []
-    while _made_here:
-        provider = _made_here.pop(0)
+    while _providers:
+        provider = _providers.pop(0)
         thread = threading.Thread(target=provider.shutdown, daemon=True)
         try:
             thread.start()
@@ -78,23 +78,24 @@ def finish() -> None:
             provider.shutdown()
         else:
             ending.append(thread)
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + SHUTDOWN_WAIT
     for thread in ending:
         thread.join(max(0, until - time.monotonic()))
     if any(thread.is_alive() for thread in ending):
-        log.error("moot: not all of the telemetry has reached its address.")
+        log.error("moot: some telemetry could not be sent before the process ended.")
 
 
 def _resource() -> Resource:
-    said = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    named = {part.partition("=")[0].strip() for part in said.split(",")}
+    """The attributes of this process; those in the environment take precedence."""
+    variable = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    named = {part.partition("=")[0].strip() for part in variable.split(",")}
     own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}
     if os.environ.get("OTEL_SERVICE_NAME"):
         del own[SERVICE_NAME]
     return Resource.create({name: value for name, value in own.items() if name not in named})
 
 
-def _made(signal: str, name: str) -> Any:
+def _create_exporter(signal: str, name: str) -> Any:
     """Creates an exporter of ``traces`` or ``metrics``."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     if name == "otlp":
@@ -104,7 +105,7 @@ def _made(signal: str, name: str) -> Any:
     if not found:
         known = sorted({"otlp", "none", *(point.name for point in entry_points(group=group))})
         raise UserError(
-            f"{variable} names {name!r}, which is not installed. Known here: {', '.join(known)}.",
+            f"{variable} names {name!r}, which is not installed. Installed are {', '.join(known)}.",
             kind="invalid_environment",
         )
     try:
@@ -117,13 +118,15 @@ def _made(signal: str, name: str) -> Any:
 
 
 def _otlp(signal: str) -> str:
+    """The name of the OTLP exporter for the protocol in the environment."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    said = next(filter(None, (os.environ.get(name, "").strip() for name in variables)), "http/protobuf")
-    if said not in PROTOCOLS:
+    protocol = next(filter(None, (os.environ.get(name, "").strip() for name in variables)), "http/protobuf")
+    if protocol not in PROTOCOLS:
         raise UserError(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {said!r}; it may be {' or '.join(PROTOCOLS)}.", kind="invalid_environment"
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; it may be {' or '.join(PROTOCOLS)}.",
+            kind="invalid_environment",
         )
-    return PROTOCOLS[said]
+    return PROTOCOLS[protocol]
 
 
 def _reader(exporter: Any) -> MetricReader:

@@ -1,6 +1,6 @@
-"""Instruments of telemetry: those of OpenTelemetry's GenAI conventions (1.41), and moot's own.
+"""OpenTelemetry's instruments that moot uses: those of the GenAI conventions (1.41), and moot's own.
 
-docs/howto/observability.md lists the names.
+docs/howto/observability.md lists their names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 
 SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-"""The last conventions before GenAI's moved to a separate repository; most backends know them."""
+"""The last version before the GenAI conventions moved to a separate repository; most backends know it."""
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURED = {
     **dict.fromkeys(("", "false", "no_content"), False),
@@ -24,9 +24,9 @@ CAPTURED = {
 }
 """Values of the variable, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
-"""The name that replaces further names after `MOST_NAMES`."""
+"""The name that replaces all further model names once there are `MOST_NAMES`."""
 MOST_NAMES = 100
-"""Most model names that metrics distinguish: callers may use any name, and each is a time series."""
+"""Most model names that metrics distinguish. Callers may use any name, and each name is a separate time series."""
 
 PROVIDERS = {
     "azure_openai": "azure.ai.openai",
@@ -47,7 +47,7 @@ WAIT_SECONDS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 DEBATE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
 Attributes = Mapping[str, str | int | float | bool]
-Seen = Callable[[], Iterable[tuple[float, Attributes]]]
+Readings = Callable[[], Iterable[tuple[float, Attributes]]]
 """Reads the current values of a gauge, each with its attributes."""
 
 
@@ -90,7 +90,7 @@ class Telemetry:
         )
         self.usd = meter.create_counter("moot.cost.usd", "{USD}", "Cost of calls, by list prices.")
         self.unpriced = meter.create_counter(
-            "moot.calls.unpriced", "{call}", "Calls whose tokens or price are not known: moot.cost.usd lacks them."
+            "moot.calls.unpriced", "{call}", "Calls whose tokens or price are unknown: moot.cost.usd leaves them out."
         )
         self.replies = meter.create_counter("moot.replies", "{reply}", "Replies of models, by outcome.")
         self.refusals = meter.create_counter(
@@ -106,49 +106,51 @@ class Telemetry:
         )
         self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Running debates.")
 
-    def gauge(self, name: str, unit: str, description: str, seen: Seen) -> None:
+    def add_gauge(self, name: str, unit: str, description: str, read: Readings) -> None:
         """Adds a gauge. Its values are read together with the other metrics, in the thread of the reader.
 
         Args:
             name: the metric's name.
             unit: its unit.
             description: its description.
-            seen: returns the current values.
+            read: returns the current values.
         """
 
         def observe(_: CallbackOptions) -> list[Observation]:
-            return [Observation(value, attributes) for value, attributes in seen()]
+            return [Observation(value, attributes) for value, attributes in read()]
 
         self._meter.create_observable_gauge(name, [observe], unit, description)
 
-    def show_queue(self, seen: Seen) -> None:
-        """Adds a gauge of the length of a queue; see `gauge`."""
-        self.gauge("moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait and run.", seen)
+    def add_queue_gauge(self, read: Readings) -> None:
+        """Adds a gauge of the length of a queue; see `add_gauge`."""
+        self.add_gauge(
+            "moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait and run.", read
+        )
 
-    def refused(self, address: str, asked: str) -> None:
+    def count_refusal(self, address: str, name: str) -> None:
         """Counts a request that an endpoint refused because of too many requests.
 
         Args:
             address: the endpoint's address.
-            asked: the model or source.
+            name: the model or source that was called.
         """
-        self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded(asked)})
+        self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded_name(name)})
 
-    def replied(self, outcome: str, model: str) -> None:
+    def count_reply(self, outcome: str, model: str) -> None:
         """Counts a model's reply.
 
         Args:
             outcome: the reply's outcome, as calls record it.
             model: its name in settings.
         """
-        self.replies.add(1, {"moot.outcome": outcome, **self.named(model)})
+        self.replies.add(1, {"moot.outcome": outcome, **self.model_attributes(model)})
 
-    def named(self, model: str) -> dict[str, str]:
+    def model_attributes(self, model: str) -> dict[str, str]:
         """A model's provider and name, from its name in settings, as attributes of a metric."""
-        of = provider_and_model(model)
-        return of | {"gen_ai.request.model": self.bounded(of["gen_ai.request.model"])}
+        attributes = provider_and_model(model)
+        return attributes | {"gen_ai.request.model": self.bounded_name(attributes["gen_ai.request.model"])}
 
-    def bounded(self, name: str) -> str:
+    def bounded_name(self, name: str) -> str:
         """A name for a metric, limited to `MOST_NAMES` different names."""
         if name not in self._names:
             if len(self._names) >= MOST_NAMES:
@@ -163,13 +165,13 @@ def captures_content() -> bool:
     Raises:
         UserError: the variable has an invalid value.
     """
-    said = os.environ.get(CAPTURE, "").strip()
-    if said.lower() not in CAPTURED:
+    value = os.environ.get(CAPTURE, "").strip()
+    if value.lower() not in CAPTURED:
         raise UserError(
-            f"{CAPTURE} is {said!r}; it may be true, span_only or false. moot writes no events.",
+            f"{CAPTURE} is {value!r}; it may be true, span_only or false. moot writes no events.",
             kind="invalid_environment",
         )
-    return CAPTURED[said.lower()]
+    return CAPTURED[value.lower()]
 
 
 def provider_and_model(name: str) -> dict[str, str]:

@@ -12,12 +12,12 @@ from moot.core.lazy import imported, missing_package
 if TYPE_CHECKING:
     from moot.core.telemetry.instruments import Telemetry
 
-_on: Telemetry | None = None
+_current: Telemetry | None = None
 
 
 def telemetry() -> Telemetry | None:
     """The telemetry of this process; None if it is off."""
-    return _on
+    return _current
 
 
 def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
@@ -31,27 +31,27 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
     Raises:
         UserError: a variable has an invalid value, or a package is missing.
     """
-    global _on
-    if _on is not None or is_disabled():
-        return _on
-    traces, metrics = wanted("traces"), wanted("metrics")
+    global _current
+    if _current is not None or is_disabled():
+        return _current
+    traces, metrics = requested_exporters("traces"), requested_exporters("metrics")
     page = page and os.environ.get("OTEL_METRICS_EXPORTER", "").strip() != "none"
     if not port:
         metrics = [name for name in metrics if name != "prometheus"]
     if traces or metrics or page:
         _install(traces, metrics, page=page)
-        _on = _recording()
-    return join()
+        _current = _create_telemetry()
+    return find_telemetry()
 
 
-def join() -> Telemetry | None:
-    """As `telemetry`; if your program has set up OpenTelemetry, telemetry is on from now on."""
-    global _on
-    if _on is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
+def find_telemetry() -> Telemetry | None:
+    """As `telemetry`, but first turns telemetry on if the program has set up OpenTelemetry itself."""
+    global _current
+    if _current is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
         trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
         if is_set(trace.get_tracer_provider()) or is_set(metrics.get_meter_provider()):
-            _on = _recording()
-    return _on
+            _current = _create_telemetry()
+    return _current
 
 
 def finish() -> None:
@@ -65,13 +65,14 @@ def is_disabled() -> bool:
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
-def wanted(signal: str) -> list[str]:
-    """The exporters for ``traces`` or ``metrics`` in the environment.
+def requested_exporters(signal: str) -> list[str]:
+    """The exporters that the environment names for ``traces`` or ``metrics``.
 
-    An address without an exporter means OTLP. Without either there is no exporter, unlike OpenTelemetry's default.
+    If it names only an address, the exporter is OTLP. If it names neither, there is no exporter; OpenTelemetry's own
+    default differs.
     """
-    if said := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
-        return [] if said == "none" else [name.strip() for name in said.split(",") if name.strip()]
+    if value := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
+        return [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]
     addresses = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
     return ["otlp"] if any(os.environ.get(name, "").strip() for name in addresses) else []
 
@@ -88,11 +89,11 @@ def _install(traces: list[str], metrics: list[str], *, page: bool) -> None:
         raise needs_package(error) from error
 
 
-def _recording() -> Telemetry:
+def _create_telemetry() -> Telemetry:
     made: Telemetry = imported("moot.core.telemetry.instruments").Telemetry()
     return made
 
 
 def is_set(provider: object) -> bool:
-    """Whether a provider is set: OpenTelemetry's placeholders come from its API package."""
+    """Whether a provider is set. If none is set, OpenTelemetry returns a placeholder, whose class is in its API."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

@@ -1,1 +1,1 @@
-"""Analyses of the sources beside scores: inside debates, agreement of graders, weights of confidences."""
+"""The papers' own analyses: figures of single debates, agreement of graders, weights of confidences."""

@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 import numpy as np
 from moot.evals._stats.clusters import by_group, cluster_bootstrap
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import ratio
 from moot.evals._stats.panel_measures import cohen_kappa
 from moot.evals._stats.significance import Array, Interval, Statistic
 
 
 class Agreement(NamedTuple):
-    """Two graders of the same answers; the interval of kappa is that of 95%.
+    """The agreement of two graders on the same answers.
 
     Attributes:
-        kappa: Cohen's, with its interval; its values are None if kappa is undefined.
-        share: of answers on which they agree, in [0, 1]; None without answers.
-        both: answers that both call right.
-        first: that the first alone calls right.
-        second: that the second alone calls right.
-        neither: that both call wrong.
+        kappa: Cohen's kappa with its 95% interval; its values are None if kappa is undefined.
+        share: the share of answers on which they agree, in [0, 1]; None without answers.
+        both: the number of answers that both call right.
+        first: the number that only the first calls right.
+        second: the number that only the second calls right.
+        neither: the number that both call wrong.
     """
 
     kappa: Interval
@@ -40,19 +40,19 @@ def agreement(
 
     The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
     computes it; it is within [-1, 1], and has no width if they agree on everything. It assumes independent answers: if
-    some belong together, the interval is that of the bootstrap over groups (`cluster_bootstrap`).
+    some belong together, the interval is computed by the bootstrap over groups (`cluster_bootstrap`).
 
     Args:
         first: one grader's judgement of each answer; None if it gave none.
-        second: the other's, of the same answers in the same order.
+        second: the other grader's judgements, of the same answers in the same order.
         groups: the group of each answer, such as the item that several systems answered; by default each answer is its
             own group.
 
     Raises:
         UserError: scikit-learn or statsmodels is not installed.
-        ValueError: not the same number of answers.
+        ValueError: the lists have different lengths.
     """
-    which = range(len(first)) if groups is None else groups
+    group_ids = range(len(first)) if groups is None else groups
     both = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]
     pairs = [pair for pair in both if pair is not None]
     missing = both.count(None)
@@ -61,23 +61,25 @@ def agreement(
     value = cohen_kappa([str(a) for a, _ in pairs], [str(b) for _, b in pairs])
     if value is None:
         return Agreement(Interval(None, None, None, len(pairs), missing), share, *counts)
-    together = by_group(which, both)
-    if len(together) < len(pairs):
-        return Agreement(cluster_bootstrap(together, _kappa, missing), share, *counts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of its test against 0, which is not used
-        found = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
-    low, high = max(-1.0, float(found.kappa_low)), min(1.0, float(found.kappa_upp))
+    grouped = by_group(group_ids, both)
+    if len(grouped) < len(pairs):
+        return Agreement(cluster_bootstrap(grouped, _kappa, missing), share, *counts)
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # statsmodels also computes a test, which may divide by 0 and is not used
+        result = load_extra("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
+    low, high = max(-1.0, float(result.kappa_low)), min(1.0, float(result.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)
 
 
 def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
     """Cohen's kappa from the counts of each pair of judgements; undefined if the agreement expected by chance is 1."""
-    ours, theirs = np.array(kinds, dtype=float).T
+    first, second = np.array(kinds, dtype=float).T
 
-    def of_counts(counts: Array) -> Array:
+    def kappa_of_counts(counts: Array) -> Array:
         n = counts.sum(axis=-1)
-        agree, a, b = (ratio(counts @ which, n) for which in ((ours == theirs).astype(float), ours, theirs))
+        agree, a, b = (ratio(counts @ indicator, n) for indicator in ((first == second).astype(float), first, second))
         chance = a * b + (1 - a) * (1 - b)
         return ratio(agree - chance, 1 - chance)
 
-    return of_counts
+    return kappa_of_counts

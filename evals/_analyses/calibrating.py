@@ -20,7 +20,7 @@ from moot.nodes._texts.calibrated import Bound, Calibration, bound_to, differenc
 
 
 @dataclass(frozen=True)
-class Case:
+class CalibrationCase:
     """A labelled debate: the nonconformity score of its right label, its verdict's confidence (None without one), and
     whether the verdict is right."""
 
@@ -36,22 +36,22 @@ class FittedCalibration:
     Attributes:
         calibration: the contents of the calibration file.
         unfinished: debates that did not finish; they are left out.
-        again: further runs of an item; they are left out.
+        repeated: further runs of an item; they are left out.
         attacked: debates that `moot eval attack` attacked; they are left out.
-        acted: cases with enough confidence to be acted on.
-        wrong: how many of these have a wrong verdict.
+        acted: cases with enough confidence to act on.
+        wrong: the number of these with a wrong verdict.
     """
 
     calibration: Calibration
     unfinished: int
-    again: int
+    repeated: int
     attacked: int
     acted: int
     wrong: int
 
 
-def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
-    """Make a case of a finished debate and its right answers.
+def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
+    """Make a case from a finished debate and its right answers.
 
     Raises:
         UserError: none of the right answers is a label of its task.
@@ -64,19 +64,21 @@ def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
             f"{task['name']}, {gold[0]!r}.",
             kind="invalid_task",
         )
-    answer, sure = document["answer"], document["confidence"]
-    shares = label_shares(task["labels"], answer, sure, document["round_log"])
-    return Case(1 - max(shares[label] for label in right), None if answer is None else sure, answer in right)
+    answer, confidence = document["answer"], document["confidence"]
+    shares = label_shares(task["labels"], answer, confidence, document["round_log"])
+    return CalibrationCase(
+        1 - max(shares[label] for label in right), None if answer is None else confidence, answer in right
+    )
 
 
 def fit_cases(
-    cases: Sequence[Case],
+    cases: Sequence[CalibrationCase],
     alpha: float,
     bound: Bound,
     corpora: Mapping[str, str],
     *,
     unfinished: int = 0,
-    again: int = 0,
+    repeated: int = 0,
     attacked: int = 0,
 ) -> FittedCalibration:
     """Fit the calibration of labelled debates.
@@ -85,9 +87,9 @@ def fit_cases(
         UserError: there is no labelled debate.
     """
     if not cases:
-        raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
-    sure, right = [case.confidence for case in cases], [case.right for case in cases]
-    least = least_confidence(sure, right, alpha)
+        raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
+    confidences, right = [case.confidence for case in cases], [case.right for case in cases]
+    least = least_confidence(confidences, right, alpha)
     calibration = Calibration(
         alpha=alpha,
         n=len(cases),
@@ -100,7 +102,7 @@ def fit_cases(
     )
     acted = [c for c in cases if least is not None and c.confidence is not None and c.confidence >= least]
     return FittedCalibration(
-        calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted)
+        calibration, unfinished, repeated, attacked, len(acted), sum(not case.right for case in acted)
     )
 
 
@@ -108,49 +110,59 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     """Fit the calibration on the runs in logs, each item once. Blocking.
 
     Raises:
-        UserError: there is no log, a log is damaged, they are of different systems, settings or tasks, or of another
-            version of the system, or no debate in them can be used.
+        UserError: there is no log; a log is damaged, or is of another version of the system; the logs differ in system,
+            settings, task or corpora; or no debate can be used.
     """
     headers, _ = without_superseded(read_headers(find_logs(paths))[0])
-    cases: dict[str, Case] = {}
+    cases: dict[str, CalibrationCase] = {}
     bound: Bound | None = None
     corpora: Mapping[str, str] = {}
-    unfinished = again = attacked = 0
+    unfinished = repeated = attacked = 0
     for header in headers:
-        if header.facts.get("attack"):
+        if header.metadata.get("attack"):
             attacked += sum(1 for _ in samples_in(header))
             continue
-        for id, document, gold in _debates(header):
+        for id, document, gold in _labelled_debates(header):
             if document is None or document["status"] != "done":
                 unfinished += 1
                 continue
-            parts = header.facts["parts"]
-            here = bound_to(
+            parts = header.metadata["parts"]
+            own_bound = bound_to(
                 document["graph"], document["task"], document["settings"], parts["prompts"], parts["sources"]
             )
-            bound, corpora = (here, parts["corpora"]) if bound is None else (bound, corpora)
+            bound, corpora = (own_bound, parts["corpora"]) if bound is None else (bound, corpora)
             changed = sorted(name for name, content in corpora.items() if parts["corpora"].get(name) != content)
-            if said := [*differences(bound, here), *(f"the content of the corpus {name}" for name in changed)]:
+            if differing := [
+                *differences(bound, own_bound),
+                *(f"the content of the corpus {name}" for name in changed),
+            ]:
                 raise UserError(
-                    f"The debates in these logs are not of one kind: {header.path.name} differs in "
-                    f"{'; '.join(said[:5])}. Name the logs of one system with one setting.",
+                    f"These logs cannot be fitted together: {header.path.name} differs in "
+                    f"{'; '.join(differing[:5])}. Name logs of one system with the same settings.",
                     kind="invalid_setting",
                 )
-            again += id in cases
+            repeated += id in cases
             if id not in cases:
-                cases[id] = case_of(document, gold)
+                cases[id] = make_case(document, gold)
     if bound is None:
-        raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
-    return fit_cases(list(cases.values()), alpha, bound, corpora, unfinished=unfinished, again=again, attacked=attacked)
+        raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
+    return fit_cases(
+        list(cases.values()), alpha, bound, corpora, unfinished=unfinished, repeated=repeated, attacked=attacked
+    )
 
 
-def _debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Each sample of a log: its item, its document, and the right answers."""
-    parts, graph = header.facts.get("parts") or {}, str(header.facts.get("graph"))
-    settings = checked_settings(load_graph(graph).settings, header.facts.get("settings") or {})
+def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
+    """Yield for each sample of a log its item, its document and the right answers.
+
+    Raises:
+        UserError: the log was written by another version of the system.
+    """
+    parts, graph = header.metadata.get("parts") or {}, str(header.metadata.get("graph"))
+    settings = checked_settings(load_graph(graph).settings, header.metadata.get("settings") or {})
     if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
         raise UserError(
-            f"{header.path.name} was run by another version of moot, whose {graph} may answer otherwise. Run it again.",
+            f"{header.path.name} was run by another version of moot, whose {graph} may answer differently. "
+            "Run it again.",
             kind="invalid_setting",
         )
     for sample, found in samples_in(header):

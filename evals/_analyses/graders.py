@@ -22,24 +22,24 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.node import choose_model
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._speakers.turns import SHARED_ROLES
-from moot.nodes._steps.compare import IN_WORDS, same_meaning
+from moot.nodes._steps.compare import WORDED_KINDS, same_meaning
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
-IN_LOG, BY_TEXT, PEOPLE = "in the log", "same text", "people"
+IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
 """Graders other than the models of this command: the log's own, the comparison of texts, and people's judgements."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 READ = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
 """Fields of result documents that are read."""
 
 
-def speakers_of(settings: Settings) -> set[str]:
-    """The models of all speakers of a debate, except those that only compare answers."""
+def speaker_models(settings: Settings) -> set[str]:
+    """The models of all speakers of a debate, without models that only compare answers."""
     roles: set[str] = getattr(settings, "roles", set)() - set(SHARED_ROLES)
-    listed = [one for name in ("agents", "debaters", "judges") for one in getattr(settings, name, ())]
-    own = {one.name: one.model for one in listed if hasattr(one, "model")}
-    return {choose_model(settings, role, own.get(role)).model for role in {*roles, *own}}
+    speakers = [speaker for name in ("agents", "debaters", "judges") for speaker in getattr(settings, name, ())]
+    own_models = {speaker.name: speaker.model for speaker in speakers if hasattr(speaker, "model")}
+    return {choose_model(settings, role, own_models.get(role)).model for role in {*roles, *own_models}}
 
 
 def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
@@ -47,25 +47,25 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
     Args:
         judge: the grader's model; None for no grader.
-        systems: the label, the graph and the settings of each.
+        systems: the label, the graph and the settings of each system.
 
     Raises:
         UserError: the grader is a model of one of the systems.
     """
     for label, graph, settings in systems if judge is not None else ():
-        if judge in speakers_of(checked_settings(load_graph(graph).settings, settings)):
+        if judge in speaker_models(checked_settings(load_graph(graph).settings, settings)):
             raise UserError(
-                f"{judge} grades the answers of {label}, in which it also speaks: a model may like its own answers. "
-                "Name another model with --judge (judge: in a plan), or say that it is meant: --judge-may-debate "
+                f"{judge} grades the answers of {label}, in which it also speaks: a model may prefer its own answers. "
+                "Name another model with --judge (judge: in a plan), or allow it with --judge-may-debate "
                 "(judge_may_debate: true in a plan).",
                 kind="invalid_setting",
             )
 
 
-async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
+async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
     """Whether a model judges an answer to be the same as a right one; None if it gave no usable reply.
 
-    Without a call, an answer with the same text is right and an abstention is wrong.
+    No call is made for an abstention, which is wrong, or for an answer with the same text as a right one.
 
     Args:
         claim: the claim or question.
@@ -77,7 +77,7 @@ async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speak
     Raises:
         UserError, WorldError: the call failed.
     """
-    if outcome == ABSTAINED or any(same_answer(task, outcome, one) for one in gold):
+    if outcome == ABSTAINED or any(same_answer(task, outcome, gold_answer) for gold_answer in gold):
         return outcome != ABSTAINED
     right = " / ".join(gold)  # a right answer with its other spellings
     return (await same_meaning(claim, task, right, outcome, speaker)).same
@@ -87,11 +87,11 @@ async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speak
 
 
 @dataclass(frozen=True)
-class Gradable:
+class GradableAnswer:
     """A sample's answer in words.
 
-    ``alike``: its text is that of a right answer. ``grades``: the known grades by the grader's name; None if a grade is
-    missing. Answers to one item, or to items that belong together, have the same ``group``.
+    ``same_text``: whether it has the same text as a right answer. ``grades``: the known grades by the grader's name;
+    None if a grade is missing. Answers to one item, or to items that belong together, have the same ``group``.
     """
 
     system: str
@@ -101,13 +101,13 @@ class Gradable:
     task: Any
     outcome: str
     gold: tuple[str, ...]
-    alike: bool
+    same_text: bool
     grades: dict[str, bool | None]
     group: tuple[str, str] = ("", "")
 
 
-def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
-    """The answers in words of all logs that count, with their known grades, and notes about everything left out.
+def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
+    """The answers in words of all logs that are not superseded, with their known grades, and notes about the rest.
 
     Args:
         paths: logs and folders of logs.
@@ -117,37 +117,37 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
-    found: list[Gradable] = []
+    found: list[GradableAnswer] = []
     for header in headers:
-        at, judge = str(header.path), header.arguments.get("judge")
+        place, judge = str(header.path), header.arguments.get("judge")
         try:
-            for sample, held in samples_in(header):
-                at = f"{header.path}, sample {clean(str(sample.id))[:80]}"
-                document = None if held is None else checked_document(held, READ)
+            for sample, found_document in samples_in(header):
+                place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
+                document = None if found_document is None else checked_document(found_document, READ)
                 outcome = None if sample.error else outcome_of(document)
-                if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in IN_WORDS:
+                if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in WORDED_KINDS:
                     continue
                 gold = (sample.target,) if isinstance(sample.target, str) else tuple(sample.target)
                 exact = item_score("exact_match", document["task"]["name"], outcome, gold) == 1
                 grades: dict[str, bool | None] = {BY_TEXT: exact}
                 if judge:
-                    said = (sample.scores or {}).get("judged")
-                    grades[f"{judge} ({IN_LOG})"] = {1.0: True, 0.0: False}.get(said.value) if said else None
+                    score = (sample.scores or {}).get("judged")
+                    grades[f"{judge} ({IN_LOG})"] = {1.0: True, 0.0: False}.get(score.value) if score else None
                 label, name = header.label or "unknown system", clean(header.path.name)
-                about = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
-                alike = any(same_answer(document["task"], outcome, one) for one in gold)
+                fields = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
+                same_text = any(same_answer(document["task"], outcome, answer) for answer in gold)
                 group = clean(str((sample.metadata or {}).get("group") or ""))
-                found.append(Gradable(*about, alike, grades, (group, "" if group else str(sample.id))))
+                found.append(GradableAnswer(*fields, same_text, grades, (group, "" if group else str(sample.id))))
         except (*UNREADABLE, TypeError, AttributeError) as error:
-            raise damaged(at, error) from error
+            raise damaged(place, error) from error
     if not found:
-        said = " ".join([*notes, *left_out]) or "There is no such log in the files and folders named."
-        raise UserError(f"No log contains answers in words; only these are graded. {said}", kind="missing_file")
+        reasons = " ".join([*notes, *left_out]) or "There is no such log in the named files and folders."
+        raise UserError(f"No log contains answers in words; only these are graded. {reasons}", kind="missing_file")
     return found, [*notes, *left_out]
 
 
 async def ask_graders(
-    answers: Sequence[Gradable], models: Sequence[str], at_once: int, done: Callable[[], None]
+    answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, done: Callable[[], None]
 ) -> list[str]:
     """Have every model grade every answer; the grade of a failed call stays unknown.
 
@@ -165,24 +165,24 @@ async def ask_graders(
     """
     gate, problems = asyncio.Semaphore(at_once), dict[str, None]()
 
-    async def one(answer: Gradable, model: str, speaker: Speaker) -> None:
+    async def grade(answer: GradableAnswer, model: str, speaker: Speaker) -> None:
         async with gate:
             try:
-                said = await graded(answer.claim, answer.task, answer.outcome, answer.gold, speaker)
+                is_same = await grade_answer(answer.claim, answer.task, answer.outcome, answer.gold, speaker)
             except UserError:
                 raise
             except MootError as error:
                 problems[f"{model}: {error.detail}"] = None
-                said = None
-        answer.grades[model] = said
+                is_same = None
+        answer.grades[model] = is_same
         done()
 
     speakers = {model: Speaker("equivalence", await open_chat_model(model)) for model in models}
-    await all_at_once(one(answer, model, speaker) for answer in answers for model, speaker in speakers.items())
+    await all_at_once(grade(answer, model, speaker) for answer in answers for model, speaker in speakers.items())
     return list(problems)
 
 
-def add_people(answers: Sequence[Gradable], file: Path) -> int:
+def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
     """Add people's judgements from a CSV or JSONL file with ``id``, ``right`` and, if ids repeat, ``system``.
 
     Returns:
@@ -202,17 +202,15 @@ def add_people(answers: Sequence[Gradable], file: Path) -> int:
         raise UserError(f"{file} cannot be read: {clean(str(error))}.", kind="invalid_file") from error
     known: dict[tuple[str, str], bool] = {}
     for number, row in enumerate(rows, 1):
-        said = str(row.get("right") if isinstance(row, dict) else "").strip().casefold()
-        if not isinstance(row, dict) or row.get("id") in (None, "") or said not in YES + NO:
-            raise UserError(
-                f"{file}, row {number}: it needs an `id` and a `right` that says yes or no.", kind="invalid_file"
-            )
-        known[str(row.get("system") or ""), str(row["id"])] = said in YES
+        judgement = str(row.get("right") if isinstance(row, dict) else "").strip().casefold()
+        if not isinstance(row, dict) or row.get("id") in (None, "") or judgement not in YES + NO:
+            raise UserError(f"{file}, row {number}: it needs an `id`, and yes or no in `right`.", kind="invalid_file")
+        known[str(row.get("system") or ""), str(row["id"])] = judgement in YES
     matched = 0
     for answer in answers:
         verdict = known.get((answer.system, answer.id), known.get(("", answer.id)))
-        answer.grades[PEOPLE] = verdict
+        answer.grades[HUMAN] = verdict
         matched += verdict is not None
     if not matched:
-        raise UserError(f"{file} names no answer of these logs: its ids are those of samples.", kind="invalid_file")
+        raise UserError(f"{file} names no answer of these logs: its ids must be ids of samples.", kind="invalid_file")
     return matched

@@ -1,4 +1,4 @@
-"""Grid search with folds for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
+"""Cross-validated grid search for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moot.evals._stats.calibration import ece
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import SEED
 from moot.nodes._trial.confidence import QUALITY_WEIGHT, base_confidence, final_confidence
 
@@ -15,7 +15,7 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """The parts of a trial's confidence, and whether its verdict was right."""
+    """The parts of a trial's confidence, and whether its verdict was right. ``sigma`` is the consensus strength."""
 
     sigma: float
     quality: float
@@ -26,10 +26,11 @@ class Panel(NamedTuple):
 
 
 class WeightSearch(NamedTuple):
-    """ECE by weight over all items; and the held-out ECE, in which the weight for an item is the best on the other
-    folds.
+    """Results of a cross-validated search.
 
-    ``chosen`` is each fold's weight; the lowest if several are equally good.
+    ``errors``: the calibration error with each weight, over all items. ``chosen``: for each fold the best weight on the
+    other folds; the lowest if several are equally good. ``held_out``: the calibration error if each item has the weight
+    of its fold.
     """
 
     errors: dict[float, float]
@@ -37,7 +38,7 @@ class WeightSearch(NamedTuple):
     held_out: float
 
 
-def panel_of(document: Mapping[str, Any], right: bool) -> Panel | None:
+def read_panel(document: Mapping[str, Any], right: bool) -> Panel | None:
     """The parts of a trial's confidence; None if the document has no panel verdict.
 
     Args:
@@ -47,35 +48,37 @@ def panel_of(document: Mapping[str, Any], right: bool) -> Panel | None:
     parts = document["confidence_parts"] or {}
     if "consensus_strength" not in parts:
         return None
-    given = sum(vote["group"] is not None for vote in document["votes"])
-    made = (parts["consensus_strength"], parts["quality"], parts["role_switch"], parts["reflection"])
-    return Panel(*made, given, right)
+    votes = sum(vote["group"] is not None for vote in document["votes"])
+    scores = (parts["consensus_strength"], parts["quality"], parts["role_switch"], parts["reflection"])
+    return Panel(*scores, votes, right)
 
 
-def reweighed(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
+def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
     """The confidence of a trial with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
     base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
     winning = round(panel.sigma * panel.votes)
     return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)
 
 
-def error_of(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
-    """The expected calibration error with a weight, of at least one panel."""
-    return calibration_error([reweighed(p, weight, quality_weight) for p in panels], [p.right for p in panels])
+def error_with_weight(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
+    """The expected calibration error of panels with a weight of votes; there must be at least one panel."""
+    return calibration_error(
+        [reweighted_confidence(p, weight, quality_weight) for p in panels], [p.right for p in panels]
+    )
 
 
 def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """`moot.evals._stats.calibration.ece` of at least one item.
+    """The value of `moot.evals._stats.calibration.ece`.
 
     Raises:
         ValueError: there is no item.
     """
     if (found := ece(confidences, right).value) is None:
-        raise ValueError("there is no calibration error of no item")
+        raise ValueError("the calibration error needs at least one item")
     return found
 
 
-def search(
+def search_weight(
     panels: Sequence[Panel],
     grid: Sequence[float] = GRID,
     *,
@@ -100,14 +103,14 @@ def search(
     """
     if len(panels) < folds:
         return None
-    chosen, sure, right = [], [], []
-    split = package("sklearn.model_selection").KFold(folds, shuffle=True, random_state=seed)
+    chosen, confidences, right = [], [], []
+    split = load_extra("sklearn.model_selection").KFold(folds, shuffle=True, random_state=seed)
     for train, test in split.split(list(panels)):
         known = [panels[i] for i in train]
-        best = min(sorted(grid), key=lambda weight: error_of(known, weight, quality_weight))
+        best = min(sorted(grid), key=lambda weight: error_with_weight(known, weight, quality_weight))
         chosen.append(best)
-        sure += [reweighed(panels[i], best, quality_weight) for i in test]
+        confidences += [reweighted_confidence(panels[i], best, quality_weight) for i in test]
         right += [panels[i].right for i in test]
-    errors = {weight: error_of(panels, weight, quality_weight) for weight in grid}
-    held_out = calibration_error(sure, right)
+    errors = {weight: error_with_weight(panels, weight, quality_weight) for weight in grid}
+    held_out = calibration_error(confidences, right)
     return WeightSearch(errors, tuple(chosen), held_out)

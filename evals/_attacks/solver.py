@@ -9,17 +9,24 @@ from inspect_ai.solver import Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._attacks.attack import (
     Attack,
-    aimed_at,
-    injection,
-    liar_of,
-    lying,
-    poison,
+    choose_liar,
+    injection_attack,
+    lying_attack,
+    poison_attack,
     poisoned_texts,
+    target_answer,
     template_for,
 )
-from moot.evals._runs.inspect_side import settings_with_inspects
+from moot.evals._runs.inspect_side import add_inspect_settings
 from moot.evals._runs.reference import ended_document, newest_log
-from moot.evals._runs.solver import DebateFailed, Question, document_of, seeded, settings_for_sample, solving
+from moot.evals._runs.solver import (
+    DebateFailed,
+    Question,
+    debate_solver,
+    run_debate,
+    settings_for_sample,
+    with_sample_seed,
+)
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
@@ -32,7 +39,7 @@ from pydantic import Field
 
 ATTACK = "attack"
 """Key of a sample's metadata for the attack on its debate."""
-DOCUMENT_READ = 12_000
+LONGEST_DOCUMENT = 12_000
 """Maximum number of characters of a published document that the attacker reads."""
 
 
@@ -64,8 +71,8 @@ def attacked(
         run: as for `moot.evals._runs.solver.debate`.
         pieces: the number of passages to put in, from 1 to 5.
         kept_back: whether to use the templates and passages that are kept back for a check.
-        attacker: the model that writes adaptive passages, as provider:name; by default the debate's.
-        settings: of the graph.
+        attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
+        settings: settings of the graph.
 
     Raises:
         UserError: an unknown setting, a value out of its range, or no log of the debate.
@@ -77,46 +84,45 @@ def attacked(
         raise UserError(f"{logs} has no log of the debate to attack.", kind="missing_file")
     location = log.location
 
-    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
-        clean = await ended_document(location, sample.sample_id)
-        if clean is None:
-            raise DebateFailed("not_attacked: the debate did not end on this sample when it was not attacked")
-        label = aimed_at(clean["task"]["labels"], list(sample.target))
+    async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
+        original = await ended_document(location, sample.sample_id)
+        if original is None:
+            raise DebateFailed("not_attacked: the debate without an attack did not end on this sample")
+        label = target_answer(original["task"]["labels"], list(sample.target))
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
-        chosen = checked_settings(system.settings, settings_with_inspects(settings))
-        chosen = seeded(
-            settings_for_sample(chosen, sample), sample, graph, settings
-        )  # the seeds of the debate without an attack
-        said: dict[str, Any] = {"label": label}
-        meaning = clean["task"]["meanings"].get(label, "")
+        chosen = checked_settings(system.settings, add_inspect_settings(settings))
+        # the seeds of the debate without an attack
+        chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
+        details: dict[str, Any] = {"label": label}
+        meaning = original["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
         if attack == "lying_debater":
-            liar = liar_of(clean)
+            liar = choose_liar(original)
             if liar is None:
                 raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
-            did, said["liar"] = lying(liar, shown), liar
+            tampering, details["liar"] = lying_attack(liar, shown), liar
         elif attack == "injection":
             template = template_for(sample.sample_id, kept_back=kept_back)
-            did = injection(template, question["claim"], shown)
-            said |= {"template": template.id, "position": template.position, "language": template.language}
+            tampering = injection_attack(template, question["claim"], shown)
+            details |= {"template": template.id, "position": template.position, "language": template.language}
         else:
             if attack == "adaptive":
                 aim = f"{label} ({meaning})" if meaning else label
-                texts = await adaptive_texts(clean, aim, pieces, attacker or chosen.model)
+                texts = await adaptive_texts(original, aim, pieces, attacker or chosen.model)
             else:
-                said_so = meaning or label  # sources state facts; labels are ours
-                texts = poisoned_texts(sample.sample_id, question["claim"], said_so, pieces, kept_back=kept_back)
-            did, said["texts"] = poison(texts, one_host=attack == "poison_one_host"), texts
-        sample.metadata[ATTACK] = said
-        with tamper_with(did):
-            return await document_of(system, question, chosen)
+                stated = meaning or label  # a passage states the meaning, as a label would look odd in it
+                texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)
+            tampering, details["texts"] = poison_attack(texts, one_host=attack == "poison_one_host"), texts
+        sample.metadata[ATTACK] = details
+        with tamper_with(tampering):
+            return await run_debate(system, question, chosen)
 
-    return solving(hold)
+    return debate_solver(run_sample)
 
 
-async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Have a model write passages against the document that a system published: one call of the role ``attacker``.
+async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
+    """Have a model write passages that argue against a published document: one call of the role ``attacker``.
 
     Raises:
         UserError, WorldError: the call failed.
@@ -124,8 +130,8 @@ async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, mode
     """
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {
-        "claim": as_data("claim", clean["claim"]),
-        "document": as_data("document", report(dict(clean), "md")[:DOCUMENT_READ]),
+        "claim": as_data("claim", original["claim"]),
+        "document": as_data("document", report(dict(original), "md")[:LONGEST_DOCUMENT]),
         "label": label,
         "pieces": str(pieces),
     }

@@ -1,1 +1,1 @@
-"""Records of benchmarks: how their files are read, and what their answers are measured by."""
+"""Benchmarks: their files, their records, and the measures of their answers."""

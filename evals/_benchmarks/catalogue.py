@@ -1,4 +1,4 @@
-"""The benchmarks of the sources: where each is published, under which licence, and how its records become items.
+"""The papers' benchmarks: where each is published, under which licence, and how its records become items.
 
 ``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file, a folder, or the Hub. A broken record
 is an error before anything runs; records that are left out are counted in a note.
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moot.core.errors import UserError
-from moot.core.installed import Installed
+from moot.core.installed import Plugins
 from moot.evals._benchmarks import records_answers as answers
 from moot.evals._benchmarks import records_choice as choices
 from moot.evals._benchmarks import records_claims as claims
-from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, all_rows
+from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, read_all_rows
 from moot.evals._benchmarks.records import Item, Reading, Record
 from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
 from moot.evals._benchmarks.records_hub import Hub, HubUnavailable, read_hub
@@ -56,13 +56,13 @@ class Benchmark:
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Completes the records of a file from another file near it, and adds a note about that."""
+    """Completes the records of a file with data from another file near it; returns them, and a note for users."""
     is_own: bool = False
-    """Whether it is a file of the user's own claims (`claim_files`)."""
+    """Whether the records are a file of the user's own claims (`claim_files`)."""
 
 
 def benchmark_names() -> list[str]:
-    """The names of moot's benchmarks, then of those of installed packages; imports none."""
+    """The names of moot's benchmarks, then of installed packages' benchmarks; no package is imported."""
     return [*BENCHMARKS, *INSTALLED.names()]
 
 
@@ -70,10 +70,10 @@ def load_benchmark(name: str) -> Benchmark:
     """A benchmark by name, moot's own or one of an installed package.
 
     Args:
-        name: a key of `BENCHMARKS`, or an entry point's of the group ``moot.benchmarks``.
+        name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
 
     Raises:
-        UserError: there is none of that name, or the package that declares it has a fault.
+        UserError: there is no benchmark of that name, or the package that declares it has a fault.
     """
     INSTALLED.check(name)
     if name in BENCHMARKS:
@@ -82,18 +82,20 @@ def load_benchmark(name: str) -> Benchmark:
         raise UserError(f"There is no benchmark {name!r}. {suggest(name, benchmark_names())}", kind="invalid_setting")
     found = INSTALLED.load(name)
     if not isinstance(found, Benchmark):
-        raise INSTALLED.wrong(name, f"that is a {type(found).__name__}, and no moot.evals.Benchmark")
+        raise INSTALLED.error(name, f"it is a {type(found).__name__}, not a moot.evals.Benchmark")
     if found.name != name:
-        raise INSTALLED.wrong(name, f"it calls itself {found.name!r}. Give both one name")
+        raise INSTALLED.error(
+            name, f"its `name` is {found.name!r}. Give the benchmark and its entry point the same name"
+        )
     if found.task not in TASKS:
-        raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
+        raise INSTALLED.error(name, f"moot has no task {found.task!r}: `moot tasks` lists the tasks")
     return found
 
 
 def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
-    """Import the benchmarks of installed packages; returns them, and the errors of the unusable ones."""
+    """Import the benchmarks of installed packages; return them, and the errors of unusable ones."""
     found, errors = [], []
-    for name in (*INSTALLED.taken(), *INSTALLED.names()):
+    for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
             found.append(load_benchmark(name))
         except UserError as error:
@@ -116,63 +118,63 @@ def read_benchmark(
 
     Raises:
         UserError: an unknown name, no data (the message says where to get it, and its licence), a broken file or record
-            (with its place), or no record that can be measured.
+            (the error names its place), or no record that can be measured.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
-        raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
-    records, said = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
+        raise UserError(f"A limit must be at least 1, not {limit}.", kind="invalid_setting")
+    records, notes = (_read_from_hub(benchmark), []) if path is None else _read_from_path(benchmark, path)
     reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
     if not reading.items:
         raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
     items = list(reading.items)
     if seed is not None:
         random.Random(seed).shuffle(items)
-    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(said)))
+    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(notes)))
 
 
-def _from_hub(benchmark: Benchmark) -> list[Record]:
+def _read_from_hub(benchmark: Benchmark) -> list[Record]:
     if benchmark.hub is None:
-        raise _missing(benchmark, "it is not read from the Hub")
+        raise _missing_data(benchmark, "it is not read from the Hub")
     try:
         return read_hub(benchmark.hub)
     except HubUnavailable as error:
-        raise _missing(benchmark, f"{benchmark.hub}: {error}") from error
+        raise _missing_data(benchmark, f"{benchmark.hub}: {error}") from error
 
 
-def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
+def _read_from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
     """The records of a file or a folder, and notes about them."""
     if path.is_file():
-        return _from_file(benchmark, path, path.name)
+        return _read_from_file(benchmark, path, path.name)
     if not path.is_dir():
-        raise _missing(benchmark, f"there is no file or folder {path}")
+        raise _missing_data(benchmark, f"there is no file or folder {path}")
     found: dict[Path, None] = {}
     for pattern in benchmark.files:
         if benchmark.together or not found:
-            found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_data(file)))
+            found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_records_file(file)))
     if not found:
-        raise _missing(benchmark, f"the folder {path} holds none of its files")
+        raise _missing_data(benchmark, f"the folder {path} contains none of its files")
     records: list[Record] = []
     notes: list[str] = []
     for file in found:
-        read, said = _from_file(benchmark, file, file.relative_to(path).as_posix())
-        records, notes = records + read, notes + said
+        read, file_notes = _read_from_file(benchmark, file, file.relative_to(path).as_posix())
+        records, notes = records + read, notes + file_notes
         if len(records) > MOST_RECORDS:
             raise invalid(str(path), f"more than {MOST_RECORDS:,} records.")
     return records, notes
 
 
-def _from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
+def _read_from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
     if benchmark.is_own:
         return own_records(file)
     records = read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
     if benchmark.companion is None:
         return records, []
-    records, said = benchmark.companion(records, file)
-    return records, [said]
+    records, note = benchmark.companion(records, file)
+    return records, [note]
 
 
-def _is_data(file: Path) -> bool:
+def _is_records_file(file: Path) -> bool:
     return file.is_file() and not file.name.endswith(".ids.json")
 
 
@@ -180,25 +182,26 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     """The rows of a file of claims for an evaluation, and a note about columns that are not read.
 
     Raises:
-        UserError: a row is bad, or asks for another system, settings or labels than the other rows, with its line.
+        UserError: a row is bad, or has its own system or settings (the error names its line); or the rows differ in
+            their labels.
     """
 
     def check(row: ClaimRow) -> str:
         if row.graph or row.settings:
-            return "an evaluation asks all of its systems the same: `graph` and `settings` are for `moot batch`"
+            return "the columns `graph` and `settings` are only for `moot batch`: an evaluation sets them for all rows"
         return ""
 
     claims = ClaimsFile(path)
-    rows = all_rows(claims, check)
+    rows = read_all_rows(claims, check)
     if len({row.labels for row in rows if row.label}) > 1:
-        raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
+        raise invalid(path.name, "its rows have different `labels`; an evaluation needs the same labels in all rows.")
     notes = [f"these columns are not read: {', '.join(claims.ignored)}"] if claims.ignored else []
     return [
         Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
     ], notes
 
 
-def _missing(benchmark: Benchmark, problem: str) -> UserError:
+def _missing_data(benchmark: Benchmark, problem: str) -> UserError:
     if benchmark.is_own:
         problem = f"{benchmark.title}: {problem}. Give {benchmark.source}, as in claims=my.csv."
         return UserError(problem, kind="missing_file")
@@ -214,7 +217,7 @@ _ALL = [
     Benchmark(
         *("claims", "Your own claims", "labels", "yours", "a .csv or .jsonl file with the columns claim and label"),
         ("claims.csv", "claims.jsonl"),
-        claims.own,
+        claims.own_claim,
         (*LABELS, "balanced_accuracy"),
         is_own=True,
     ),
@@ -256,7 +259,7 @@ _ALL = [
         ("averitec.jsonl", "dev.json", "data/dev.json"),
         claims.averitec,
         LABELS,
-        uncomputed={"AVeriTeC score": "it is of questions and answers that a system writes; debates write none"},
+        uncomputed={"AVeriTeC score": "it scores questions and answers that a system writes, and debates write none"},
     ),
     Benchmark(
         *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
@@ -272,7 +275,7 @@ _ALL = [
         claims.scifact,
         LABELS,
         Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
-        uncomputed={"abstract F1, sentence F1": "they are of one label for each abstract, not for the claim"},
+        uncomputed={"abstract F1, sentence F1": "they score a label for each abstract, not for the claim"},
     ),
     *(
         Benchmark(
@@ -280,9 +283,11 @@ _ALL = [
             "MIT; abstracts of CORD-19 under their publishers' terms",
             "https://github.com/posuer/Check-COVID",
             ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
-            claims.two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
+            claims.with_two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
             (*LABELS, "balanced_accuracy"),
-            uncomputed={"rationale F1": "it is of sentences chosen within one abstract; a debate quotes what it finds"},
+            uncomputed={
+                "rationale F1": "it scores sentences chosen within one abstract; debates quote other texts, too"
+            },
             companion=None if end else claims.with_sentences,
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()
@@ -292,7 +297,7 @@ _ALL = [
             *(f"healthver{end}", f"HealthVer{about}", f"healthver{end}", "none stated"),
             "https://github.com/sarrouti/HealthVer",
             ("healthver.csv", "healthver_test.csv", "data/healthver_test.csv"),
-            claims.two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
+            claims.with_two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
             (*LABELS, "balanced_accuracy"),
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()
@@ -389,7 +394,7 @@ _ALL = [
         answers.hotpotqa,
         SHORT,
         Hub("hotpotqa/hotpot_qa", "fullwiki", "validation"),
-        uncomputed={"joint EM, joint F1": "sentences are numbered in the distractor file alone: hotpotqa_distractor"},
+        uncomputed={"joint EM, joint F1": "only the distractor file numbers sentences: use hotpotqa_distractor"},
     ),
     Benchmark(
         *("hotpotqa_distractor", "HotpotQA (distractor setting)", "hotpotqa", "CC BY-SA 4.0"),
@@ -424,7 +429,9 @@ _ALL = [
         answers.longbench,
         SHORT,
         together=True,
-        uncomputed={"F1 and ROUGE-L of the Chinese subsets": "they need words, which Chinese does not part by spaces"},
+        uncomputed={
+            "F1 and ROUGE-L of the Chinese subsets": "they need words, and Chinese has no spaces between words"
+        },
     ),
     # --- numbers and expressions
     Benchmark(
@@ -450,6 +457,6 @@ _ALL = [
     ),
 ]
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
-"""Every benchmark of moot's by name."""
-INSTALLED = Installed("benchmark", BENCHMARKS, "invalid_setting")
+"""Moot's benchmarks by name."""
+INSTALLED = Plugins("benchmark", BENCHMARKS, "invalid_setting")
 """Benchmarks that installed packages declare as entry points of the group ``moot.benchmarks``."""

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.core.errors import UserError
-from moot.evals._benchmarks.records_files import invalid, parse
+from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
-from moot.transcript.claims import COLUMNS as OF_CLAIMS
+from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
 
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 16 * 2**20
-"""Characters."""
-NO_CSV = {
+"""Maximum number of characters of a line."""
+CSV_ERRORS = {
     "unexpected end of data": "a quotation mark is not closed before the end of the file",
     "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
     "Lines may have longer texts",
@@ -34,11 +34,11 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim of a file.
+    """A claim from a file.
 
     Args:
         number: its place among the rows, from 1.
-        line: the line where it begins, from 1.
+        line: the number of its first line, from 1.
         id: its own id, or else its number.
         claim: the claim to check.
         label: the right answer, as the file writes it.
@@ -46,9 +46,9 @@ class ClaimRow:
         claim_date: the date of the claim: a year, a month or a day.
         speaker: who made the claim.
         given: the (title, text) of each text that comes with it.
-        group: the same for claims that are not independent of each other, such as those about one page.
+        group: a name shared by claims that are not independent of each other, such as claims about one page.
         graph: the debate system for this row.
-        settings: of that system, for this row.
+        settings: settings of that system, for this row.
     """
 
     number: int
@@ -80,7 +80,7 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 
 
 class ClaimsFile:
-    """The rows of a file of claims, read again by each iteration.
+    """The rows of a file of claims. Each iteration reads the file again.
 
     Args:
         path: ends in .csv, .tsv or .jsonl; UTF-8. The first line of CSV names its columns, separated by commas,
@@ -88,8 +88,8 @@ class ClaimsFile:
             ``settings`` is a JSON object.
 
     Raises:
-        UserError: the file cannot be read, has no column ``claim``, has a column twice, or one whose name is probably a
-            misspelling.
+        UserError: the file cannot be read, has no column ``claim``, has a column twice, or has a column whose name is
+            probably a misspelling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,8 +105,8 @@ class ClaimsFile:
         if self.is_csv:
             self._read_header()
         else:
-            with self._reading() as lines:
-                next(self._lines(lines), "")
+            with self._open() as lines:
+                next(self._read_lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
         """Each row, in order.
@@ -115,31 +115,31 @@ class ClaimsFile:
             UserError: the file is not UTF-8 text, or can no longer be read.
         """
         ids: dict[str, int] = {}
-        found = self._csv_rows() if self.is_csv else self._json_rows()
-        for number, (line, value) in enumerate(found, 1):
-            own = value.get("id") if isinstance(value, Mapping) else None
-            id = str(own).strip() if isinstance(own, str | int) and str(own).strip() else str(number)
+        rows = self._csv_rows() if self.is_csv else self._json_rows()
+        for number, (line, value) in enumerate(rows, 1):
+            given_id = value.get("id") if isinstance(value, Mapping) else None
+            id = str(given_id).strip() if isinstance(given_id, str | int) and str(given_id).strip() else str(number)
             try:
                 if isinstance(value, _Problem):
                     raise value
-                row = self._row(number, line, id, value)
+                row = self._parse_row(number, line, id, value)
                 if (earlier := ids.setdefault(id, number)) != number:
-                    raise _Problem(f"the id {id!r} is that of row {earlier}, too")
+                    raise _Problem(f"row {earlier} has the same id {id!r}")
             except _Problem as problem:
                 yield BadRow(number, line, id[:LONGEST_NAME], str(problem))
             else:
                 yield row
 
-    def _reading(self) -> TextIO:
+    def _open(self) -> TextIO:
         try:
             return self.path.open(encoding="utf-8-sig", newline="")
         except OSError as error:
             raise invalid(str(self.path), f"it cannot be read ({error.strerror or error}).") from error
 
-    def _no_text(self, error: UnicodeDecodeError) -> UserError:
+    def _encoding_error(self, error: UnicodeDecodeError) -> UserError:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
 
-    def _lines(self, lines: TextIO) -> Iterator[str]:
+    def _read_lines(self, lines: TextIO) -> Iterator[str]:
         """Yield the lines of the opened file.
 
         Raises:
@@ -150,34 +150,38 @@ class ClaimsFile:
             while line := lines.readline(LONGEST_LINE):
                 number += 1
                 if len(line) == LONGEST_LINE:
-                    raise invalid(f"{self.path.name}, line {number}", f"more than {LONGEST_LINE:,} characters.")
+                    raise invalid(
+                        f"{self.path.name}, line {number}", f"the line has more than {LONGEST_LINE:,} characters."
+                    )
                 yield line
         except UnicodeDecodeError as error:
-            raise self._no_text(error) from error
+            raise self._encoding_error(error) from error
 
     # --- CSV
 
     def _read_header(self) -> None:
-        with self._reading() as lines:
-            first = next(self._lines(lines), "")
-        tab = [name for name in DELIMITERS if name in first] if first.strip() else []
-        for delimiter in tab or [","]:
+        with self._open() as lines:
+            first = next(self._read_lines(lines), "")
+        delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
+        for delimiter in delimiters or [","]:
             header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
             known = [name.lower() if name.lower() in COLUMNS else name for name in header]
             if "claim" in known:
                 self._header, self._delimiter = known, delimiter
                 break
         else:
-            said = first.strip()[:100] or "nothing"
+            beginning = first.strip()[:100] or "nothing"
             raise invalid(
-                self.path.name, f"no column `claim`: its first line is {said!r}. Columns: {', '.join(COLUMNS)}."
+                self.path.name, f"no column `claim`: its first line is {beginning!r}. Columns: {', '.join(COLUMNS)}."
             )
-        twice = sorted({name for name in self._header if name and self._header.count(name) > 1})
-        if twice:
-            raise invalid(self.path.name, f"the column {twice[0]!r} comes twice.")
+        duplicates = sorted({name for name in self._header if name and self._header.count(name) > 1})
+        if duplicates:
+            raise invalid(self.path.name, f"the column {duplicates[0]!r} occurs twice.")
         unknown = [name for name in self._header if self._is_unknown(name)]
-        helping = {*OF_CLAIMS} - {*COLUMNS}
-        self.ignored = tuple(name for name in unknown if name not in helping or not helping <= {*self._header})
+        helper_columns = {*CLAIMS_COLUMNS} - {*COLUMNS}
+        self.ignored = tuple(
+            name for name in unknown if name not in helper_columns or not helper_columns <= {*self._header}
+        )
 
     def _is_unknown(self, name: str) -> bool:
         """Whether a column is unknown.
@@ -187,51 +191,53 @@ class ClaimsFile:
         """
         if name in COLUMNS or not name:
             return False
-        near = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
-        if near:
-            raise invalid(self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{near[0]}`? Rename it.")
+        similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
+        if similar:
+            raise invalid(
+                self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{similar[0]}`? Rename it."
+            )
         return True
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
-        with self._reading() as lines:
-            rows = csv.reader(self._lines(lines), delimiter=self._delimiter, strict=True)
+        with self._open() as lines:
+            rows = csv.reader(self._read_lines(lines), delimiter=self._delimiter, strict=True)
             line = 1
             while True:
                 try:
                     cells = next(rows, None)
                 except csv.Error as error:
-                    said = next((plain for begin, plain in NO_CSV.items() if str(error).startswith(begin)), error)
-                    yield line, _Problem(f"it is no CSV ({said})")
+                    reason = next((plain for begin, plain in CSV_ERRORS.items() if str(error).startswith(begin)), error)
+                    yield line, _Problem(f"it is not CSV ({reason})")
                 else:
                     if cells is None:
                         return
                     if line > 1 and any(cell.strip() for cell in cells):
-                        yield line, self._of_cells(cells)
+                        yield line, self._parse_cells(cells)
                 line = rows.line_num + 1
 
-    def _of_cells(self, cells: list[str]) -> Any:
+    def _parse_cells(self, cells: list[str]) -> Any:
         if len(cells) != len(self._header):
             return _Problem(
                 f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
-                "Quotation marks have to be around a text with a comma or a line break"
+                "Put quotation marks around a text that contains a comma or a line break"
             )
         return {name: cell for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
 
     # --- JSON Lines
 
     def _json_rows(self) -> Iterator[tuple[int, Any]]:
-        with self._reading() as lines:
-            for number, line in enumerate(self._lines(lines), 1):
+        with self._open() as lines:
+            for number, line in enumerate(self._read_lines(lines), 1):
                 if line.strip():
-                    yield number, self._of_line(line, number)
+                    yield number, self._parse_line(line, number)
 
-    def _of_line(self, line: str, number: int) -> Any:
+    def _parse_line(self, line: str, number: int) -> Any:
         try:
-            value = parse(line, f"line {number}")
+            value = parse_json(line, f"line {number}")
         except UserError as error:
             return _Problem(error.detail.rstrip("."))
         if not isinstance(value, dict):
-            return _Problem("it is no JSON object with a field `claim`")
+            return _Problem("it is not a JSON object with a field `claim`")
         try:
             unknown = [name for name in value if self._is_unknown(name)]
         except UserError as error:
@@ -241,93 +247,93 @@ class ClaimsFile:
 
     # --- a row
 
-    def _row(self, number: int, line: int, id: str, value: Mapping[str, Any]) -> ClaimRow:
+    def _parse_row(self, number: int, line: int, id: str, value: Mapping[str, Any]) -> ClaimRow:
         if "claim" not in value:
-            raise _Problem("there is no claim in it")
+            raise _Problem("it has no claim")
         if not isinstance(value.get("id", ""), str | int):
-            raise _Problem("`id` is no text")
+            raise _Problem("`id` is neither a text nor a whole number")
         try:
-            claim = check_claim(_text(value, "claim", None) or "")
-            labels = self._labels(value.get("labels"))
+            claim = check_claim(_read_text(value, "claim", None) or "")
+            labels = self._parse_labels(value.get("labels"))
             if labels:
                 make_task("labels", labels=labels)
-            origin = check_origin(_text(value, "date"), _text(value, "speaker"))
+            origin = check_origin(_read_text(value, "date"), _read_text(value, "speaker"))
         except UserError as error:
             raise _Problem(error.detail.rstrip(".")) from error
-        label = _text(value, "label")
+        label = _read_text(value, "label")
         if label and labels and label not in labels:
-            raise _Problem(f"the label {label!r} is none of the labels {', '.join(labels)}")
+            raise _Problem(f"the label {label!r} is not one of the labels {', '.join(labels)}")
         return ClaimRow(
             number=number,
             line=line,
-            id=_text({"id": id}, "id") or id,
+            id=_read_text({"id": id}, "id") or id,
             claim=claim,
             label=label,
             labels=labels,
             claim_date=origin.get("claim_date"),
             speaker=origin.get("speaker"),
-            given=self._given(value.get("given")),
-            group=_text(value, "group"),
-            graph=_text(value, "graph"),
-            settings=self._settings(value.get("settings")),
+            given=self._parse_given(value.get("given")),
+            group=_read_text(value, "group"),
+            graph=_read_text(value, "graph"),
+            settings=self._parse_settings(value.get("settings")),
         )
 
-    def _labels(self, value: Any) -> tuple[str, ...]:
+    def _parse_labels(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
-            value = value.split("|") if not value.lstrip().startswith("[") else _json(value, "labels")
+            value = value.split("|") if not value.lstrip().startswith("[") else _parse_json(value, "labels")
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(label, str) and label.strip() for label in value):
-            raise _Problem("`labels` are texts between | (in JSON: a list of texts)")
+            raise _Problem("`labels` must be texts separated by | (in JSON: a list of texts)")
         return tuple(label.strip() for label in value)
 
-    def _given(self, value: Any) -> tuple[tuple[str, str], ...]:
+    def _parse_given(self, value: Any) -> tuple[tuple[str, str], ...]:
         if isinstance(value, str) and self.is_csv and value.lstrip().startswith("["):
-            value = _json(value, "given")
+            value = _parse_json(value, "given")
         given = [value] if isinstance(value, str | dict) else value or []
-        whole = isinstance(given, list)
-        pieces = [{"text": piece} if isinstance(piece, str) else piece for piece in given] if whole else []
+        is_list = isinstance(given, list)
+        pieces = [{"text": piece} if isinstance(piece, str) else piece for piece in given] if is_list else []
         texts = [piece.get("text") if isinstance(piece, dict) else None for piece in pieces]
-        if not whole or not all(isinstance(text, str) and text.strip() for text in texts):
-            raise _Problem("`given` is a text, or a JSON list of texts or of objects with `text` and `title`")
+        if not is_list or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise _Problem("`given` must be a text, or a JSON list of texts or of objects with `text` and `title`")
         return tuple((str(piece.get("title") or ""), piece["text"]) for piece in pieces)
 
-    def _settings(self, value: Any) -> dict[str, Any]:
-        settings = _json(value, "settings") if isinstance(value, str) else value or {}
+    def _parse_settings(self, value: Any) -> dict[str, Any]:
+        settings = _parse_json(value, "settings") if isinstance(value, str) else value or {}
         if not isinstance(settings, dict):
-            raise _Problem('`settings` are a JSON object, such as {"rounds": 2}')
+            raise _Problem('`settings` must be a JSON object, such as {"rounds": 2}')
         return settings
 
 
-def _json(value: str, name: str) -> Any:
+def _parse_json(value: str, name: str) -> Any:
     try:
-        return parse(value, f"`{name}`")
+        return parse_json(value, f"`{name}`")
     except UserError as error:
         raise _Problem(error.detail.rstrip(".")) from error
 
 
-def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
+def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
     """A column's text without white space around it; None if it is empty."""
     given = value.get(name)
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise _Problem(f"`{name}` is no text")
+        raise _Problem(f"`{name}` is neither a text nor a number")
     text = str(given).strip()
     if longest is not None and len(text) > longest:
         raise _Problem(f"`{name}` has more than {longest} characters")
     return text or None
 
 
-def all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
+def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
     """Read all rows of a file; every row must be good.
 
     Args:
-        file: of claims.
+        file: the file of claims.
         check: returns the caller's objection to a row; empty if there is none.
 
     Raises:
-        UserError: a row is bad (with its line, and the number of other bad rows).
+        UserError: a row is bad (the error names its line, and the number of other bad rows).
     """
     rows, bad = [], []
     for row in file:

@@ -1,7 +1,7 @@
 """Queries with relevance judgements, and the corpora that they search.
 
-A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (`Query`,
-one a line). The gold ids of a qrels file determine its corpus.
+A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (a
+`Query` on each line). The gold ids of a qrels file determine its corpus.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Query(BaseModel):
 
 @dataclass(frozen=True)
 class Row:
-    """Queries, and the passages that they search. ``files`` are the corpus files of the passages."""
+    """A row of the results: queries, and the passages that they search. ``files``: the corpus files of the passages."""
 
     qrels: str
     scope: Scope
@@ -58,49 +58,49 @@ class Row:
 
 
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
-    """The rows of a data folder; a qrels file whose own corpus is the only one has one row for both scopes.
+    """The rows of a data folder; if a qrels file's own corpus is the only one, it has a single row for both scopes.
 
     Args:
         folder: the data.
         split: the folder below ``qrels``.
         names: qrels files, without their ending; all files of the split if none is named.
-        scopes: which passages are searched.
+        scopes: the scopes of the searches, one row each.
 
     Raises:
         UserError: no such folder, split or name, a malformed line, or a gold id that is in no corpus.
     """
-    files = _files(_folder(folder / "qrels", split), "qrels")
+    files = _jsonl_files(_subfolder(folder / "qrels", split), "qrels")
     for name in names:
         if name not in files:
             raise UserError(f"There are no qrels {name!r} in {split}. {suggest(name, files)}", kind="missing_file")
     qrels = {name: read_queries(files[name]) for name in dict.fromkeys(names or files)}
-    corpora = {name: read_corpus(file) for name, file in _files(_folder(folder, "corpus"), "corpus").items()}
+    corpora = {name: read_corpus(file) for name, file in _jsonl_files(_subfolder(folder, "corpus"), "corpus").items()}
     rows: list[Row] = []
     for name, queries in qrels.items():
         sets: dict[tuple[str, ...], Scope] = {}
         for scope in scopes:
-            chosen = own_files(name, queries, corpora) if scope == "own" else tuple(corpora)
+            chosen = own_corpora(name, queries, corpora) if scope == "own" else tuple(corpora)
             sets.setdefault(chosen, scope)
-        rows += [Row(name, scope, chosen, queries, join(chosen, corpora)) for chosen, scope in sets.items()]
+        rows += [Row(name, scope, chosen, queries, join_passages(chosen, corpora)) for chosen, scope in sets.items()]
     return rows
 
 
-def _folder(folder: Path, name: str) -> Path:
+def _subfolder(folder: Path, name: str) -> Path:
     if not folder.is_dir():
         raise UserError(
-            f"There is no folder {folder}. --data takes a folder that holds corpus/ and qrels/<split>/.",
+            f"There is no folder {folder}. --data must be a folder that contains corpus/ and qrels/<split>/.",
             kind="missing_file",
         )
     known = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if name not in known:
-        raise UserError(f"{folder} holds no folder {name!r}. {suggest(name, known)}", kind="missing_file")
+        raise UserError(f"{folder} contains no folder {name!r}. {suggest(name, known)}", kind="missing_file")
     return folder / name
 
 
-def _files(folder: Path, what: str) -> dict[str, Path]:
+def _jsonl_files(folder: Path, content: str) -> dict[str, Path]:
     files = {file.stem: file for file in sorted(folder.glob("*.jsonl"))}
     if not files:
-        raise UserError(f"{folder} holds no .jsonl file: there are no {what} to measure with.", kind="missing_file")
+        raise UserError(f"{folder} contains no {content}: it has no .jsonl file.", kind="missing_file")
     return files
 
 
@@ -108,7 +108,7 @@ def read_queries(file: Path) -> list[Query]:
     """The queries of a qrels file.
 
     Raises:
-        UserError: a malformed line (with file and line), a duplicate qid, or no query at all.
+        UserError: a malformed line (the error names file and line), a duplicate qid, or no query at all.
     """
     queries: dict[str, Query] = {}
     for number, line in enumerate(file.read_bytes().splitlines(), start=1):
@@ -116,9 +116,9 @@ def read_queries(file: Path) -> list[Query]:
             continue
         query = parse_query(line, f"{file.name}, line {number}")
         if queries.setdefault(query.qid, query) is not query:
-            raise UserError(f"{file.name}, line {number}: the qid {query.qid!r} comes twice.", kind="invalid_file")
+            raise UserError(f"{file.name}, line {number}: the qid {query.qid!r} occurs twice.", kind="invalid_file")
     if not queries:
-        raise UserError(f"{file} holds no query.", kind="invalid_file")
+        raise UserError(f"{file} contains no query.", kind="invalid_file")
     return list(queries.values())
 
 
@@ -142,19 +142,19 @@ def read_corpus(file: Path) -> dict[str, Passage]:
     Raises:
         UserError: a malformed line, or one id for two different passages.
     """
-    return _by_id(read_passages(file), file.name)
+    return _passages_by_id(read_passages(file), file.name)
 
 
-def join(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passage]]) -> dict[str, Passage]:
+def join_passages(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passage]]) -> dict[str, Passage]:
     """Join the passages of several corpora.
 
     Raises:
         UserError: one id for two different passages.
     """
-    return _by_id((p for name in names for p in corpora[name].values()), "the union of the corpora")
+    return _passages_by_id((p for name in names for p in corpora[name].values()), "the union of the corpora")
 
 
-def _by_id(passages: Iterable[Passage], where: str) -> dict[str, Passage]:
+def _passages_by_id(passages: Iterable[Passage], where: str) -> dict[str, Passage]:
     found: dict[str, Passage] = {}
     for passage in passages:
         if found.setdefault(passage.id, passage) != passage:
@@ -162,19 +162,19 @@ def _by_id(passages: Iterable[Passage], where: str) -> dict[str, Passage]:
     return found
 
 
-def own_files(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
-    """The corpora that qrels were made for: the first that contains every gold passage, else all that contain one.
+def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
+    """The corpora that qrels were made for: the first with every gold passage, or else all with at least one.
 
     Raises:
         UserError: a gold passage is in no corpus.
     """
     ids = {gold.id for query in queries for gold in query.gold}
-    if lost := sorted(ids.difference(*corpora.values())):
-        some = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
+    if unknown := sorted(ids.difference(*corpora.values())):
+        some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         raise UserError(
-            f"The qrels {name} name {len(lost)} passages that no file in corpus/ holds: {some}. "
+            f"The qrels {name} name {len(unknown)} passages that no file in corpus/ contains: {some}. "
             "Add the corpus that they come from.",
             kind="invalid_file",
         )
-    whole = [file for file, passages in corpora.items() if ids <= passages.keys()]
-    return tuple(whole[:1] or (file for file, passages in corpora.items() if ids & passages.keys()))
+    complete = [file for file, passages in corpora.items() if ids <= passages.keys()]
+    return tuple(complete[:1] or (file for file, passages in corpora.items() if ids & passages.keys()))

@@ -19,7 +19,7 @@ class Record:
 
     fields: Mapping[str, Any]
     where: str
-    """For errors, e.g. ``fever.jsonl, line 3``."""
+    """Its place in error messages, such as ``fever.jsonl, line 3``."""
     index: int = 0
     """Its place in its file, from 0."""
     file: str = ""
@@ -38,8 +38,8 @@ class Item:
 
     claim: str
     gold: tuple[str, ...]
-    """For labels and choices the one label or letter of moot's task; for short answers every accepted answer; for
-    numbers and expressions the final value. Each is written as `moot.nodes._texts.answers.read_answer` reads it."""
+    """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: one label or letter of the task;
+    all accepted short answers; or the final value of a number or an expression."""
     options: tuple[str, ...] = ()
     """The texts of the options, lettered from A."""
     task: str = ""
@@ -48,18 +48,18 @@ class Item:
     """The answers to choose from, for the task ``labels``."""
     id: str = ""
     stratum: str = ""
-    """A class of items that the benchmark reports by: a subject, a type, a number of hops."""
+    """The class of items for which the benchmark reports a separate score: a subject, a type, a number of hops."""
     group: str = ""
-    """The same for items that are not independent, such as those of one claim or page; empty if it is independent."""
+    """A name shared by items that are not independent, such as items on one page; empty for independent items."""
     claim_date: str | None = None
-    """The ISO day on which the claim was made, for the system."""
+    """The ISO date of the claim, shown to the system."""
     speaker: str | None = None
-    """Who said it, for the system."""
+    """The speaker of the claim, shown to the system."""
     published_before: str | None = None
     """The ISO day of the claim: evidence from this day on would be a leak."""
     gold_evidence: Mapping[str, Any] | None = None
-    """Gold evidence for measuring retrieval, as plain JSON; never for the system. Keys, as far as the benchmark has
-    them:
+    """Gold evidence for measuring retrieval, as plain JSON; never shown to the system. Each benchmark has some of these
+    keys:
 
     - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
@@ -68,15 +68,15 @@ class Item:
     - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
     """
     given: tuple[tuple[str, str], ...] = ()
-    """(title, text) of each text that comes with the question and that it cannot be answered without: LongBench's
-    documents, HotpotQA's ten paragraphs, the sentence that a claim of HealthVer is labelled by."""
+    """(title, text) of each text that comes with the question and is needed to answer it: LongBench's documents,
+    HotpotQA's ten paragraphs, or the sentence that HealthVer's annotators read with a claim."""
     source: str = ""
-    """The place of the record."""
+    """The record's place, for error messages."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Items, and notes about them: how many records were left out and why, and duplicates."""
+    """Items, and notes about them: the number of records left out, with the reasons, and duplicates."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
@@ -93,22 +93,22 @@ class SkippedRecord(Exception):  # noqa: N818 - says why a record is left out
 UNLABELLED = "no gold answer, as in test sets"
 
 
-def text(record: Record, *names: str) -> str:
-    """The first of the fields that exists, as a text without surrounding white space; a number becomes a text.
+def text_field(record: Record, *names: str) -> str:
+    """The first existing field, as a text without surrounding white space; a number becomes a text.
 
     Raises:
-        InvalidRecord: none exists, or its value is not a text.
+        InvalidRecord: no field exists, or the first is empty, or is neither a text nor a number.
     """
-    found = optional_text(record, *names)
+    found = optional_field(record, *names)
     if not found:
-        there = next((name for name in names if name in record.fields), None)
-        problem = "holds no text" if there else "is missing"
-        raise InvalidRecord(f"the field {there or ' or '.join(names)} {problem}")
+        present = next((name for name in names if name in record.fields), None)
+        problem = "is empty" if present else "is missing"
+        raise InvalidRecord(f"the field {present or ' or '.join(names)} {problem}")
     return found
 
 
-def optional_text(record: Record, *names: str) -> str:
-    """As `text`; empty if no field exists.
+def optional_field(record: Record, *names: str) -> str:
+    """As `text_field`; empty if no field exists.
 
     Raises:
         InvalidRecord: the value is neither a text nor a number.
@@ -116,44 +116,44 @@ def optional_text(record: Record, *names: str) -> str:
     for name in names:
         value = record.fields.get(name)
         if value is not None:
-            return plain(value, name)
+            return to_text(value, name)
     return ""
 
 
-def plain(value: Any, name: str) -> str:
+def to_text(value: Any, name: str) -> str:
     """Convert a text or a number to a text.
 
     Raises:
         InvalidRecord: it is neither; ``name`` is the field in the error.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InvalidRecord(f"the field {name} holds another kind of value than a text")
+        raise InvalidRecord(f"the field {name} is neither a text nor a number")
     return str(value).strip()
 
 
-def answer(record: Record, *names: str) -> str:
-    """As `text`, for the field with the gold answer.
+def gold_answer(record: Record, *names: str) -> str:
+    """As `text_field`, for the field with the gold answer.
 
     Raises:
         SkippedRecord: there is no gold answer.
-        InvalidRecord: it is not a text.
+        InvalidRecord: it is neither a text nor a number.
     """
-    if not (found := optional_text(record, *names)):
+    if not (found := optional_field(record, *names)):
         raise SkippedRecord(UNLABELLED)
     return found
 
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """Errors while a nested field is read become `InvalidRecord` with the field's name."""
+    """Within this context, errors of reading a nested field become `InvalidRecord` with the field's name."""
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
-        raise InvalidRecord(f"the field {name} has another shape than the published one") from error
+        raise InvalidRecord(f"the field {name} does not have the published shape") from error
 
 
-def evidence(**parts: Any) -> dict[str, Any] | None:
-    """Gold evidence of the parts that are not empty; None if all are."""
+def drop_empty(**parts: Any) -> dict[str, Any] | None:
+    """The parts that are not empty, as gold evidence; None if all are empty."""
     return {name: part for name, part in parts.items() if part} or None
 
 
@@ -167,15 +167,15 @@ def page_title(name: str) -> str:
     return name.replace("_", " ").strip()
 
 
-def group_of(shared: str) -> str:
+def group_name(shared: str) -> str:
     """A short group name for items that share a text, such as a paragraph."""
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
 
 ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\d+)*"
-"""A part of a page as FEVEROUS names it: ``sentence_0``, ``cell_0_1_1``."""
+"""A pattern for the names of a page's elements in FEVEROUS: ``sentence_0``, ``cell_0_1_1``."""
 
 
-def titles(pairs: Any) -> list[str]:
+def unique_titles(pairs: Any) -> list[str]:
     """The pages or documents of [page, sentence] pairs, each once, in order."""
     return list(dict.fromkeys(page for page, _ in pairs))

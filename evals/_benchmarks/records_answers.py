@@ -1,6 +1,6 @@
 """Records of questions with short answers, with numbers, and with expressions.
 
-Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`. Worked solutions are dropped.
 """
 
@@ -18,15 +18,15 @@ from moot.evals._benchmarks.records import (
     Item,
     Record,
     SkippedRecord,
-    answer,
-    evidence,
-    group_of,
-    optional_text,
+    drop_empty,
+    gold_answer,
+    group_name,
+    optional_field,
     page_title,
-    plain,
     published_shape,
-    text,
-    titles,
+    text_field,
+    to_text,
+    unique_titles,
 )
 
 LONGBENCH = (
@@ -42,18 +42,18 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
 
     Raises:
         SkippedRecord: there is no answer.
-        InvalidRecord: an answer is not a text.
+        InvalidRecord: an answer is neither a text nor a number.
     """
-    answers = [plain(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
+    answers = [to_text(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
     if not (answers := list(dict.fromkeys(filter(None, answers)))):
         raise SkippedRecord(UNLABELLED)
     return tuple(answers)
 
 
 def triviaqa(record: Record) -> Item:
-    """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in small letters; or {id, question, golden_answers}.
+    """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in lower case; or {id, question, golden_answers}.
 
-    Some copies kept the quotes of a CSV file around and within questions; these are removed.
+    Some copies have the quotation marks of a CSV file around and within questions; these are removed.
     """
     found = record.fields.get("golden_answers")
     if found is None:
@@ -63,46 +63,50 @@ def triviaqa(record: Record) -> Item:
             found = [value, *(answers.get("Aliases") or answers.get("aliases") or [])]
     return Item(
         gold=accepted_answers(found, "of the answers"),
-        claim=without_csv_quotes(text(record, "Question", "question")),
-        id=optional_text(record, "QuestionId", "question_id", "id"),
+        claim=without_csv_quotes(text_field(record, "Question", "question")),
+        id=optional_field(record, "QuestionId", "question_id", "id"),
     )
 
 
 def without_csv_quotes(question: str) -> str:
-    """A question without the quotes of a CSV file: ``"Who sang ""Lola""?"`` is ``Who sang "Lola"?``."""
+    """Remove the quotation marks of a CSV file from a question: ``"Who sang ""Lola""?"`` is ``Who sang "Lola"?``."""
     inside = question[1:-1]
-    whole = len(question) > 1 and question[0] == question[-1] == '"'
-    return inside.replace('""', '"') if whole and '""' in inside and '"' not in inside.replace('""', "") else question
+    is_quoted = len(question) > 1 and question[0] == question[-1] == '"'
+    return (
+        inside.replace('""', '"') if is_quoted and '""' in inside and '"' not in inside.replace('""', "") else question
+    )
 
 
 def nq_open(record: Record) -> Item:
     """{question, answer: [text]}, without ids."""
-    return Item(gold=accepted_answers(record.fields.get("answer"), "answer"), claim=text(record, "question"))
+    return Item(gold=accepted_answers(record.fields.get("answer"), "answer"), claim=text_field(record, "question"))
 
 
 def hotpotqa(record: Record) -> Item:
     """{_id, question, answer, type, supporting_facts: [[title, sentence]], context: [[title, [sentence]]]}.
 
-    The Hub has {title: [...], sent_id: [...]} and {title: [...], sentences: [...]} in their place; a copy (ReAct's) has
-    neither, and no ids. Paragraphs are not given to the system: it searches all of Wikipedia.
+    On the Hub, supporting_facts is {title: [...], sent_id: [...]}, and context is {title: [...], sentences: [...]}.
+    ReAct's copy has neither field, and no ids. The system is not given the paragraphs: it searches all of Wikipedia.
     """
     gold = accepted_answers(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):
-        pairs = [[title, n] for title, n in _pairs(record.fields.get("supporting_facts"), "sent_id")]
+        pairs = [[title, n] for title, n in _title_pairs(record.fields.get("supporting_facts"), "sent_id")]
     return Item(
         gold=gold,
-        claim=text(record, "question"),
-        id=optional_text(record, "_id", "id", "test_id"),
-        stratum=optional_text(record, "type"),
-        gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
+        claim=text_field(record, "question"),
+        id=optional_field(record, "_id", "id", "test_id"),
+        stratum=optional_field(record, "type"),
+        gold_evidence=drop_empty(sets=[pairs] if pairs else [], pages=unique_titles(pairs)),
     )
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, with the paragraphs of the record if it has any: two or more gold ones among distractors."""
+    """As `hotpotqa`, with the paragraphs of the record, if it has any: the gold ones and distractors."""
     item = hotpotqa(record)
     with published_shape("context"):
-        paragraphs = [(title, [*_spaced(found)]) for title, found in _pairs(record.fields.get("context"), "sentences")]
+        paragraphs = [
+            (title, [*_add_spaces(found)]) for title, found in _title_pairs(record.fields.get("context"), "sentences")
+        ]
         given = tuple((title, "".join(sentences)) for title, sentences in paragraphs)
     gold = dict(item.gold_evidence or {})
     if given and "sets" in gold:
@@ -120,13 +124,13 @@ def hotpotqa_distractor(record: Record) -> Item:
     return item
 
 
-def _pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
+def _title_pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
     if isinstance(found, dict):
         return list(zip(found["title"], found[second], strict=True))
     return [(first, rest) for first, rest in found or []]
 
 
-def _spaced(sentences: Sequence[str]) -> Iterator[str]:
+def _add_spaces(sentences: Sequence[str]) -> Iterator[str]:
     """Sentences separated by a space, unless they begin with one themselves."""
     for i, sentence in enumerate(sentences):
         yield sentence if i == 0 or sentence[:1].isspace() else f" {sentence}"
@@ -139,8 +143,8 @@ def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         return
     with published_shape("paragraphs"):
         for paragraph in fields["paragraphs"]:
-            for asked in paragraph["qas"]:
-                yield {**asked, "title": fields.get("title", ""), "context": paragraph["context"]}
+            for question in paragraph["qas"]:
+                yield {**question, "title": fields.get("title", ""), "context": paragraph["context"]}
 
 
 def squad(record: Record) -> Item:
@@ -150,29 +154,29 @@ def squad(record: Record) -> Item:
         answers = list(found["text"]) if isinstance(found, dict) else [part["text"] for part in found]
     if not answers:
         raise SkippedRecord("no answer in its text (SQuAD 2.0)")
-    title, context = optional_text(record, "title"), optional_text(record, "context")
+    title, context = optional_field(record, "title"), optional_field(record, "context")
     return Item(
         gold=accepted_answers(answers, "of the answers"),
-        claim=text(record, "question"),
-        id=optional_text(record, "id"),
-        group=group_of(context),
-        gold_evidence=evidence(pages=[page_title(title)] if title else [], texts=[context] if context else []),
+        claim=text_field(record, "question"),
+        id=optional_field(record, "id"),
+        group=group_name(context),
+        gold_evidence=drop_empty(pages=[page_title(title)] if title else [], texts=[context] if context else []),
     )
 
 
 def longbench(record: Record) -> Item:
     """{_id, input, context, answers: [text], dataset}: the documents are given, as no question can be answered without
     them."""
-    subset = text(record, "dataset").removesuffix("_e")
+    subset = text_field(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
-        raise SkippedRecord("of a subset that is no question answering")
-    context = text(record, "context")
+        raise SkippedRecord("of a subset that is not question answering")
+    context = text_field(record, "context")
     return Item(
         gold=accepted_answers(record.fields.get("answers"), "answers"),
-        claim=text(record, "input"),
-        id=optional_text(record, "_id"),
+        claim=text_field(record, "input"),
+        id=optional_field(record, "_id"),
         stratum=subset,
-        group=group_of(context),
+        group=group_name(context),
         given=(("", context),),
     )
 
@@ -182,32 +186,32 @@ def longbench(record: Record) -> Item:
 
 def gsm8k(record: Record) -> Item:
     """{question, answer: a solution, #### and a number}, without ids. The stratum is the number of computed steps."""
-    solution = answer(record, "answer")
+    solution = gold_answer(record, "answer")
     before, mark, number = solution.rpartition("####")
     if not mark:
         raise InvalidRecord("the field answer has no number after ####")
-    return Item(gold=(number.strip(),), claim=text(record, "question"), stratum=f"{before.count('<<')} steps")
+    return Item(gold=(number.strip(),), claim=text_field(record, "question"), stratum=f"{before.count('<<')} steps")
 
 
 def gsm_ic(record: Record) -> Item:
     """{new_question, answer, n_steps, role_label, number_label, sentence_label}, without ids."""
-    steps = optional_text(record, "n_steps")
+    steps = optional_field(record, "n_steps")
     return Item(
-        gold=(answer(record, "answer"),),
-        claim=text(record, "new_question"),
-        group=group_of(optional_text(record, "original_question")),
+        gold=(gold_answer(record, "answer"),),
+        claim=text_field(record, "new_question"),
+        group=group_name(optional_field(record, "original_question")),
         stratum=f"{steps} steps" if steps else "",
     )
 
 
 def math(record: Record) -> Item:
     """{problem, solution: with its answer in a box, type or subject, level}; MATH-500 also has answer and unique_id."""
-    gold = optional_text(record, "answer")
+    gold = optional_field(record, "answer")
     return Item(
-        gold=(gold or last_box(answer(record, "solution")),),
-        claim=text(record, "problem"),
-        id=optional_text(record, "unique_id"),
-        stratum=optional_text(record, "type", "subject"),
+        gold=(gold or last_box(gold_answer(record, "solution")),),
+        claim=text_field(record, "problem"),
+        id=optional_field(record, "unique_id"),
+        stratum=optional_field(record, "type", "subject"),
     )
 
 

@@ -1,6 +1,6 @@
 """Records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
 
-Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`. Letters run from A in the order of the
 options, whatever the record calls them.
 """
@@ -17,11 +17,11 @@ from moot.evals._benchmarks.records import (
     Item,
     Record,
     SkippedRecord,
-    answer,
-    optional_text,
-    plain,
+    gold_answer,
+    optional_field,
     published_shape,
-    text,
+    text_field,
+    to_text,
 )
 
 MEDICAL = (
@@ -32,24 +32,30 @@ MEDICAL = (
 MMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
 
 
-def choice(question: str, options: Sequence[Any], right: int, **more: Any) -> Item:
-    """Make an item whose right option is the one at that place.
+def make_choice_item(question: str, options: Sequence[Any], right: int, **more: Any) -> Item:
+    """Make an item of multiple choice.
+
+    Args:
+        question: the question.
+        options: the texts of the options.
+        right: the index of the right option.
+        more: other fields of the item.
 
     Raises:
         SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
-        InvalidRecord: there is no option at that place, or an option is not a text.
+        InvalidRecord: there is no option with that index, or an option is neither a text nor a number.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
     if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
         raise InvalidRecord(f"the answer is not one of the {len(options)} options")
-    texts = tuple("" if option is None else plain(option, "of an option") for option in options)
+    texts = tuple("" if option is None else to_text(option, "of an option") for option in options)
     if not all(texts):
         raise SkippedRecord("an empty option")
     return Item(claim=question, options=texts, gold=(string.ascii_uppercase[right],), **more)
 
 
-def _place(labels: Sequence[str], label: str) -> int:
+def _index_of(labels: Sequence[str], label: str) -> int:
     """The position of a label; -1 if it is absent. A text counts as a list of letters."""
     return list(labels).index(label) if label in list(labels) else -1
 
@@ -58,22 +64,22 @@ def medqa(count: int) -> Callable[[Record], Item]:
     """{question, options: {letter: text}, answer_idx, answer, meta_info}; on the Hub options may be [{key, value}]."""
 
     def read(record: Record) -> Item:
-        letter = answer(record, "answer_idx")
+        letter = gold_answer(record, "answer_idx")
         with published_shape("options"):
             found = record.fields["options"]
             options = dict(found) if isinstance(found, dict) else {part["key"]: part["value"] for part in found}
             letters = sorted(options)
         if len(options) != count:
-            raise InvalidRecord(f"{len(options)} options, where this benchmark has {count}")
+            raise InvalidRecord(f"{len(options)} options instead of {count}")
         texts = [options[key] for key in letters]
-        item = choice(
-            text(record, "question"),
+        item = make_choice_item(
+            text_field(record, "question"),
             texts,
-            _place(letters, letter),
-            id=optional_text(record, "id"),
-            stratum=optional_text(record, "meta_info"),
+            _index_of(letters, letter),
+            id=optional_field(record, "id"),
+            stratum=optional_field(record, "meta_info"),
         )
-        if optional_text(record, "answer") not in ("", item.options[_place(letters, letter)]):
+        if optional_field(record, "answer") not in ("", item.options[_index_of(letters, letter)]):
             raise InvalidRecord("the fields answer and answer_idx name different options")
         return item
 
@@ -81,32 +87,33 @@ def medqa(count: int) -> Callable[[Record], Item]:
 
 
 def medmcqa(record: Record) -> Item:
-    """{id, question, opa to opd, cop: 1 to 4, subject_name}; on the Hub cop is a label, a to d. ``exp`` explains it."""
-    right = answer(record, "cop")
-    return choice(
-        text(record, "question"),
+    """{id, question, opa to opd, cop: 1 to 4, subject_name}; on the Hub cop is a label, a to d."""
+    right = gold_answer(record, "cop")
+    return make_choice_item(
+        text_field(record, "question"),
         [record.fields.get(f"op{letter}") for letter in "abcd"],
-        _place("abcd" if right.isalpha() else "1234", right),
-        id=optional_text(record, "id"),
-        stratum=optional_text(record, "subject_name"),
+        _index_of("abcd" if right.isalpha() else "1234", right),
+        id=optional_field(record, "id"),
+        stratum=optional_field(record, "subject_name"),
     )
 
 
 def mmlu(record: Record) -> Item:
     """A row without header: question, A to D, letter. On the Hub {question, subject, choices, answer: letter or 0-3}.
 
-    The subject is the field's, else that of the list of ids (``anatomy:40``), else that of ``anatomy_test.csv``.
+    The subject is the field ``subject``, else part of the record's listed id (``anatomy:40``), else part of the file's
+    name (``anatomy_test.csv``).
     """
-    right = answer(record, "answer")
+    right = gold_answer(record, "answer")
     with published_shape("choices"):
         options = list(record.fields["choices"] if "choices" in record.fields else map(record.fields.get, "ABCD"))
-    subject = optional_text(record, "subject") or record.id.rpartition(":")[0]
+    subject = optional_field(record, "subject") or record.id.rpartition(":")[0]
     file = record.file.rpartition("/")[2]
     named = next((file.removesuffix(end) for end in ("_test", "_val", "_dev") if file.endswith(end)), "")
-    return choice(
-        text(record, "question"),
+    return make_choice_item(
+        text_field(record, "question"),
         options,
-        _place("ABCD" if right.isalpha() else "0123", right),
+        _index_of("ABCD" if right.isalpha() else "0123", right),
         id=f"{named}:{record.index}" if named and not subject else "",
         stratum=subject or named,
     )
@@ -122,18 +129,18 @@ def mmlu_med(record: Record) -> Item:
 
 def mmlu_pro(record: Record) -> Item:
     """{question_id, question, options: 1 to 10 texts, answer: a letter, answer_index, category, cot_content}."""
-    letter = answer(record, "answer")
+    letter = gold_answer(record, "answer")
     with published_shape("options"):
         options = list(record.fields["options"])
-    right = _place(string.ascii_uppercase, letter)
+    right = _index_of(string.ascii_uppercase, letter)
     if record.fields.get("answer_index") not in (None, right):
         raise InvalidRecord("the fields answer and answer_index name different options")
-    return choice(
-        text(record, "question"),
+    return make_choice_item(
+        text_field(record, "question"),
         options,
         right,
-        id=optional_text(record, "question_id"),
-        stratum=optional_text(record, "category"),
+        id=optional_field(record, "question_id"),
+        stratum=optional_field(record, "category"),
     )
 
 
@@ -145,16 +152,16 @@ def gpqa(record: Record) -> Item:
 
     The right answer comes first in every record; options are shuffled in an order that depends only on the question.
     """
-    answer(record, GPQA_OPTIONS[0])
-    question = text(record, "Question")
+    gold_answer(record, GPQA_OPTIONS[0])
+    question = text_field(record, "Question")
     order = list(range(len(GPQA_OPTIONS)))
     random.Random(f"gpqa {question}").shuffle(order)
-    return choice(
+    return make_choice_item(
         question,
-        [text(record, GPQA_OPTIONS[i]) for i in order],
+        [text_field(record, GPQA_OPTIONS[i]) for i in order],
         order.index(0),
-        id=optional_text(record, "Record ID"),
-        stratum=optional_text(record, "High-level domain"),
+        id=optional_field(record, "Record ID"),
+        stratum=optional_field(record, "High-level domain"),
     )
 
 
@@ -163,15 +170,17 @@ def arc(record: Record) -> Item:
 
     Labels are A to D, or 1 to 4; a few questions have three or five.
     """
-    key = answer(record, "answerKey")
+    key = gold_answer(record, "answerKey")
     with published_shape("question"):
-        asked = record.fields["question"]
+        content = record.fields["question"]
         question, found = (
-            (asked["stem"], asked["choices"]) if isinstance(asked, dict) else (asked, record.fields["choices"])
+            (content["stem"], content["choices"]) if isinstance(content, dict) else (content, record.fields["choices"])
         )
         options, labels = (
             (list(found["text"]), list(found["label"]))
             if isinstance(found, dict)
             else ([part["text"] for part in found], [part["label"] for part in found])
         )
-    return choice(plain(question, "question"), options, _place(labels, key), id=optional_text(record, "id"))
+    return make_choice_item(
+        to_text(question, "question"), options, _index_of(labels, key), id=optional_field(record, "id")
+    )

@@ -1,6 +1,6 @@
-"""Records of the benchmarks of claims, each with one label: FEVER and its kin, AVeriTeC, HoVer, SciFact, and others.
+"""Records of benchmarks of claims, each with one label: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
 
-Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`.
 """
 
@@ -21,13 +21,13 @@ from moot.evals._benchmarks.records import (
     Item,
     Record,
     SkippedRecord,
-    answer,
-    evidence,
-    optional_text,
+    drop_empty,
+    gold_answer,
+    optional_field,
     page_title,
     published_shape,
-    text,
-    titles,
+    text_field,
+    unique_titles,
 )
 from moot.evals._benchmarks.records_files import invalid, read_file
 from moot.nodes._runtime.state import LONGEST_SPEAKER
@@ -35,35 +35,36 @@ from moot.nodes._texts.answers import fold, spellings
 from moot.nodes._texts.task import make_task
 
 ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")
-"""An id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
+"""An evidence id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
 DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
 
 
-def label(record: Record, task: str, *names: str) -> tuple[str]:
+def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
     """The gold label in the task's spelling.
 
     Raises:
         SkippedRecord: there is no label.
         InvalidRecord: it is not one of the task's labels.
     """
-    found = answer(record, *(names or ("label",)))
-    if (known := _labels(task).get(fold(found))) is None:
-        labels = ", ".join(dict.fromkeys(_labels(task).values()))
-        raise InvalidRecord(f"the label {found[:80]!r} is none of {labels}")
+    found = gold_answer(record, *(names or ("label",)))
+    if (known := _label_spellings(task).get(fold(found))) is None:
+        labels = ", ".join(dict.fromkeys(_label_spellings(task).values()))
+        raise InvalidRecord(f"the label {found[:80]!r} is not one of {labels}")
     return (known,)
 
 
 @lru_cache
-def _labels(task: str) -> dict[str, str]:
+def _label_spellings(task: str) -> dict[str, str]:
+    """The task's label for each of its spellings."""
     return spellings(make_task(task))
 
 
-def two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Records with three labels, for the task with two: records with the third label are left out."""
+def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
+    """Make a reader for two labels from a reader for three; records with the third label are left out."""
 
     def read_two(record: Record) -> Item:
         item = read(record)
-        known = _labels(task).get(fold(item.gold[0]))
+        known = _label_spellings(task).get(fold(item.gold[0]))
         if known is None:
             raise SkippedRecord(f"labelled {item.gold[0]}, which this benchmark leaves out")
         return replace(item, gold=(known,))
@@ -76,21 +77,21 @@ def two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], 
 
 def fever(record: Record) -> Item:
     """{id, label, claim, evidence: [[[annotation, evidence, page or null, sentence]]]}: alternative sets."""
-    gold = label(record, "fever")
+    gold = gold_label(record, "fever")
     with published_shape("evidence"):
         groups = record.fields.get("evidence") or []
         sets = [[[page_title(page), line] for _, _, page, line in group if page is not None] for group in groups]
     sets = [pairs for pairs in sets if pairs]
     return Item(
-        claim=text(record, "claim"),
+        claim=text_field(record, "claim"),
         gold=gold,
-        id=optional_text(record, "id"),
-        gold_evidence=evidence(sets=sets, pages=titles(pair for pairs in sets for pair in pairs)),
+        id=optional_field(record, "id"),
+        gold_evidence=drop_empty(sets=sets, pages=unique_titles(pair for pairs in sets for pair in pairs)),
     )
 
 
 def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert FEVER from the Hub, which has one sentence of evidence a row, to records in the published shape."""
+    """Convert FEVER from the Hub, which has one sentence of evidence in each row, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     groups: dict[Any, dict[Any, list[Any]]] = {}
     for row in rows:
@@ -102,27 +103,27 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def fever_symmetric(record: Record) -> Item:
-    """{id, claim, evidence: a sentence, gold_label}: the label is that of the claim with its sentence."""
-    gold = label(record, "fever", "gold_label", "label")
-    sentence, claim = text(record, "evidence", "evidence_sentence"), text(record, "claim")
+    """{id, claim, evidence: a sentence, gold_label}: the label is for the claim together with the sentence."""
+    gold = gold_label(record, "fever", "gold_label", "label")
+    sentence, claim = text_field(record, "evidence", "evidence_sentence"), text_field(record, "claim")
     return Item(
         claim=claim,
         gold=gold,
-        id=optional_text(record, "id"),
+        id=optional_field(record, "id"),
         group=claim,
         given=(("", sentence),),
         gold_evidence={"texts": [sentence]},
     )
 
 
-def own(record: Record) -> Item:
-    """A row of a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
+def own_claim(record: Record) -> Item:
+    """The fields of a row in a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
     row = record.fields
     labels = row["labels"]
     if not row["label"]:
         raise SkippedRecord(UNLABELLED)
     try:
-        gold = (row["label"],) if labels else label(record, "fever")
+        gold = (row["label"],) if labels else gold_label(record, "fever")
     except InvalidRecord as error:
         raise InvalidRecord(
             f"{error}. Write one of these, or name your own in a column `labels`, as in true|false"
@@ -142,60 +143,60 @@ def own(record: Record) -> Item:
 
 def feverous(record: Record) -> Item:
     """{id, claim, label, challenge, evidence: [{content: [element]}]}, or ProgramFC's lines of title, tab, sentence."""
-    gold = label(record, "feverous")
+    gold = gold_label(record, "feverous")
     with published_shape("evidence"):
         found = record.fields.get("evidence") or []
         if isinstance(found, str):
             lines = [line.partition("\t") for line in found.splitlines() if line.strip()]
             sets, pages = [], [page_title(title) for title, _, _ in lines]
         else:
-            sets = [[_element(i) for i in group["content"]] for group in found if group["content"]]
-            pages = titles(pair for pairs in sets for pair in pairs)
+            sets = [[_parse_element(i) for i in group["content"]] for group in found if group["content"]]
+            pages = unique_titles(pair for pairs in sets for pair in pairs)
     return Item(
-        claim=text(record, "claim"),
+        claim=text_field(record, "claim"),
         gold=gold,
-        id=optional_text(record, "id"),
-        stratum=optional_text(record, "challenge"),
-        gold_evidence=evidence(sets=sets, pages=list(dict.fromkeys(pages))),
+        id=optional_field(record, "id"),
+        stratum=optional_field(record, "challenge"),
+        gold_evidence=drop_empty(sets=sets, pages=list(dict.fromkeys(pages))),
     )
 
 
-def _element(name: str) -> list[str]:
+def _parse_element(name: str) -> list[str]:
     if not (match := ELEMENT.fullmatch(name)):
-        raise ValueError(f"{name!r} names no element of a page")
+        raise ValueError(f"{name!r} is not an element of a page")
     return [page_title(match["page"]), match["element"]]
 
 
 def faviq(record: Record) -> Item:
     """{id, claim, label, positive_evidence: {id, title, text}}; newer releases have a list of these."""
-    gold = label(record, "faviq")
+    gold = gold_label(record, "faviq")
     with published_shape("positive_evidence"):
         found = record.fields.get("positive_evidence") or []
         passages = [passage for passage in ([found] if isinstance(found, dict) else found) if passage]
         documents = [str(passage["id"]) for passage in passages if passage.get("id")]
         pages = list(dict.fromkeys(page_title(passage["title"]) for passage in passages if passage.get("title")))
     return Item(
-        claim=text(record, "claim"),
+        claim=text_field(record, "claim"),
         gold=gold,
-        id=optional_text(record, "id"),
-        gold_evidence=evidence(documents=documents, pages=pages),
+        id=optional_field(record, "id"),
+        gold_evidence=drop_empty(documents=documents, pages=pages),
     )
 
 
 def hover(record: Record) -> Item:
     """{uid, claim, label, num_hops, supporting_facts: [[title, sentence]]}, on the Hub [{key, value}]."""
-    gold = label(record, "hover")
-    hops = optional_text(record, "num_hops")
+    gold = gold_label(record, "hover")
+    hops = optional_field(record, "num_hops")
     with published_shape("supporting_facts"):
         facts = record.fields.get("supporting_facts") or []
         pairs = [[fact["key"], fact["value"]] if isinstance(fact, dict) else [fact[0], fact[1]] for fact in facts]
     return Item(
-        claim=text(record, "claim"),
+        claim=text_field(record, "claim"),
         gold=gold,
-        id=optional_text(record, "uid", "id"),
+        id=optional_field(record, "uid", "id"),
         stratum=f"{hops} hops" if hops else "",
-        group=optional_text(record, "hpqa_id"),
-        gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
+        group=optional_field(record, "hpqa_id"),
+        gold_evidence=drop_empty(sets=[pairs] if pairs else [], pages=unique_titles(pairs)),
     )
 
 
@@ -204,37 +205,39 @@ def hover(record: Record) -> Item:
 
 def averitec(record: Record) -> Item:
     """{claim, label, claim_date: D-M-YYYY or null, speaker, claim_types, questions: [{question, answers}]}; no ids."""
-    gold = label(record, "averitec")
+    gold = gold_label(record, "averitec")
     with published_shape("questions"):
-        asked = record.fields.get("questions") or []
-        questions = [{"question": q["question"], "answers": [_answer(a) for a in q["answers"]]} for q in asked]
-        urls = [a["source_url"] for q in asked for a in q["answers"] if a.get("source_url")]
+        asked_questions = record.fields.get("questions") or []
+        questions = [
+            {"question": q["question"], "answers": [_answer_text(a) for a in q["answers"]]} for q in asked_questions
+        ]
+        urls = [a["source_url"] for q in asked_questions for a in q["answers"] if a.get("source_url")]
     with published_shape("claim_types"):
         stratum = ", ".join(sorted(record.fields.get("claim_types") or []))
-    day = _day(optional_text(record, "claim_date"))
+    day = _parse_day(optional_field(record, "claim_date"))
     return Item(
-        claim=text(record, "claim"),
+        claim=text_field(record, "claim"),
         gold=gold,
         stratum=stratum,
         claim_date=day,
-        speaker=optional_text(record, "speaker")[:LONGEST_SPEAKER] or None,
+        speaker=optional_field(record, "speaker")[:LONGEST_SPEAKER] or None,
         published_before=day,
-        gold_evidence=evidence(questions=questions, urls=list(dict.fromkeys(urls))),
+        gold_evidence=drop_empty(questions=questions, urls=list(dict.fromkeys(urls))),
     )
 
 
-def _answer(found: Mapping[str, Any]) -> str:
+def _answer_text(found: Mapping[str, Any]) -> str:
     return ". ".join(filter(None, (str(found["answer"]), found.get("boolean_explanation"))))
 
 
-def _day(written: str) -> str | None:
-    if not written:
+def _parse_day(text: str) -> str | None:
+    if not text:
         return None
-    match = DAY.fullmatch(written)
+    match = DAY.fullmatch(text)
     try:
-        return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(written)).isoformat()
+        return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(text)).isoformat()
     except ValueError as error:
-        raise InvalidRecord(f"the field claim_date holds no day: {written[:40]!r}") from error
+        raise InvalidRecord(f"the field claim_date is not a date: {text[:40]!r}") from error
 
 
 # --- science ----------------------------------------------------------------------------------------------------------
@@ -254,15 +257,15 @@ def scifact(record: Record) -> Item:
         raise SkippedRecord("evidence of more than one label")
     fields = {**record.fields, "label": labels.pop() if labels else "NOT ENOUGH INFO"}
     return Item(
-        gold=label(Record(fields, record.where), "scifact"),
-        claim=text(record, "claim"),
-        id=optional_text(record, "id"),
-        gold_evidence=evidence(sets=sets, documents=list(found)),
+        gold=gold_label(Record(fields, record.where), "scifact"),
+        claim=text_field(record, "claim"),
+        id=optional_field(record, "id"),
+        gold_evidence=drop_empty(sets=sets, documents=list(found)),
     )
 
 
 def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert SciFact from the Hub, which has one piece of evidence a row, to records in the published shape."""
+    """Convert SciFact from the Hub, which has one piece of evidence in each row, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     for row in rows:
         record = records.setdefault(row["id"], {"id": row["id"], "claim": row["claim"], "evidence": {}})
@@ -275,43 +278,48 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
-    Most claims without enough information also occur word for word with another label: the label belongs to the claim
-    together with the sentence in ``evidence_set``, which then is not gold evidence. A system that searches cannot know
-    it (`moot.evals._benchmarks.records_items.ceiling`). `with_sentences` adds the sentence to the record.
+    A label belongs to a claim together with the sentences in ``evidence_set``: most claims with the label NOTENOUGHINFO
+    also occur word for word with another label. For NOTENOUGHINFO, the sentences are not gold evidence. A system that
+    only searches cannot know them (`moot.evals._benchmarks.records_items.ceiling`); `with_sentences` adds them.
     """
-    gold = label(record, "check_covid")
+    gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
-    document = optional_text(record, "cord_id")
+    document = optional_field(record, "cord_id")
     with published_shape("evidence_set"):
         pairs = [[document, part["sent_index"]] for part in record.fields.get("evidence_set") or []]
-    settled = gold[0] != "NOTENOUGHINFO"
+    is_gold = gold[0] != "NOTENOUGHINFO"
     return Item(
-        claim=text(record, "claim"),
+        claim=text_field(record, "claim"),
         gold=gold,
-        id=optional_text(record, "id"),
+        id=optional_field(record, "id"),
         group=document,
-        given=((optional_text(record, "title"), sentences),) if sentences else (),
-        gold_evidence=evidence(sets=[pairs] if pairs and settled else [], documents=[document] if document else []),
+        given=((optional_field(record, "title"), sentences),) if sentences else (),
+        gold_evidence=drop_empty(sets=[pairs] if pairs and is_gold else [], documents=[document] if document else []),
     )
 
 
 def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
-    """Add to Check-COVID's records the sentences that annotators judged by, from ``corpus.json`` near their file.
+    """Add to Check-COVID's records the sentences that annotators read, from ``corpus.json`` near the records' file.
 
-    It contains {cord_id, title, abstract: [sentence]}, and is looked for in the file's folder and in the one above.
+    ``corpus.json`` contains {cord_id, title, abstract: [sentence]}; it is in the file's folder or in the one above.
 
     Raises:
-        UserError: it cannot be read, or an abstract or a sentence of a record is missing, with the record's place.
+        UserError: it cannot be read, or an abstract or a sentence of a record is missing (the error names the record).
     """
-    near = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
-    corpus = next((one for one in near if one.is_file()), None)
+    paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
+    corpus = next((path for path in paths if path.is_file()), None)
     if corpus is None:
-        return records, "no corpus.json is near its file: the sentences that claims are labelled by are not handed over"
-    known = {str(one.fields.get("cord_id")): one.fields for one in read_file(corpus, corpus.name)}
-    return [_with_sentences(one, known) for one in records], "each claim comes with the sentences it is labelled by"
+        return (
+            records,
+            "there is no corpus.json near its file: claims come without the sentences that their labels are about",
+        )
+    abstracts = {str(entry.fields.get("cord_id")): entry.fields for entry in read_file(corpus, corpus.name)}
+    return [
+        _add_sentences(record, abstracts) for record in records
+    ], "each claim comes with the sentences that its label is about"
 
 
-def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
+def _add_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
     try:
         article = abstracts[str(record.fields["cord_id"])]
         chosen = [article["abstract"][part["sent_index"]] for part in record.fields["evidence_set"]]
@@ -322,13 +330,13 @@ def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) 
 
 
 def healthver(record: Record) -> Item:
-    """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is of the claim with its sentence."""
-    gold = label(record, "healthver")
-    sentence, claim = text(record, "evidence"), text(record, "claim")
+    """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is for the claim and the sentence."""
+    gold = gold_label(record, "healthver")
+    sentence, claim = text_field(record, "evidence"), text_field(record, "claim")
     return Item(
         claim=claim,
         gold=gold,
-        id=optional_text(record, "id"),
+        id=optional_field(record, "id"),
         group=claim,
         given=(("", sentence),),
         gold_evidence={"texts": [sentence]},
@@ -336,12 +344,12 @@ def healthver(record: Record) -> Item:
 
 
 def pubmedqa(record: Record) -> Item:
-    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in small letters."""
-    gold = label(record, "pubmedqa", "final_decision")
-    pmid = optional_text(record, "id", "pubid")
+    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in lower case."""
+    gold = gold_label(record, "pubmedqa", "final_decision")
+    pmid = optional_field(record, "id", "pubid")
     return Item(
-        claim=text(record, "QUESTION", "question"),
+        claim=text_field(record, "QUESTION", "question"),
         gold=gold,
         id=pmid,
-        gold_evidence=evidence(documents=[pmid] if pmid else []),
+        gold_evidence=drop_empty(documents=[pmid] if pmid else []),
     )

@@ -19,11 +19,12 @@ from moot.evals._benchmarks.records import InvalidRecord, Record
 LARGEST_FILE = 512 * 2**20
 """Maximum size in bytes; of a Parquet file also its unpacked size."""
 MOST_RECORDS = 1_000_000
+"""Maximum number of records in a file."""
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """Splits an object of a file into its records: a SQuAD article has several."""
-Found = tuple[Any, str]
-"""A value of a file, and its place there: ``line 3``, or empty if it is the whole file."""
+PlacedValue = tuple[Any, str]
+"""A value in a file, and its place: ``line 3``, or empty if it is the whole file."""
 
 
 def invalid(where: str, problem: str) -> UserError:
@@ -41,34 +42,36 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: it cannot be read, or contains anything but records (with file and line).
+        UserError: it cannot be read, or contains something other than records (the error names file and line).
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
         raise invalid(name, f"only files that end in {', '.join(READERS)} are read. Unpack archives first.")
     try:
         if file.stat().st_size > LARGEST_FILE:
-            raise invalid(name, f"more than {LARGEST_FILE // 2**20} MiB. Give a part of it.")
+            raise invalid(name, f"more than {LARGEST_FILE // 2**20} MiB. Use a part of it.")
         ids = _read_ids(file, name)
         records = [
             Record(fields, where, file=name.removesuffix(file.suffix))
             for value, place in reader(file, name, columns)
-            for fields, where in _expanded(value, f"{name}, {place}" if place else name, expand)
+            for fields, where in _split_object(value, f"{name}, {place}" if place else name, expand)
         ]
     except OSError as error:
         raise invalid(name, f"it cannot be read ({error.strerror or error}).") from error
     if ids is not None and len(ids) != len(records):
         raise invalid(
-            name, f"{len(records)} records, but {len(ids)} ids in the list beside it. Cut both alike, or remove it."
+            name,
+            f"{len(records)} records, but {len(ids)} ids in the list beside it. Shorten both in the same way, or "
+            "remove the list.",
         )
     return [
         Record(r.fields, r.where, index, r.file, "" if ids is None else ids[index]) for index, r in enumerate(records)
     ]
 
 
-def _expanded(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _split_object(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[Mapping[str, Any], str]]:
     if not isinstance(value, dict):
-        raise invalid(where, f"no object with fields, but {KINDS.get(type(value), 'a value')}.")
+        raise invalid(where, f"it must be an object with fields, not {TYPE_NAMES.get(type(value), 'a value')}.")
     if expand is None:
         yield value, where
         return
@@ -78,98 +81,105 @@ def _expanded(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[M
         raise invalid(where, f"{error}.") from error
 
 
-KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+TYPE_NAMES = {
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 def _read_ids(file: Path, name: str) -> list[str] | None:
-    beside = file.with_name(f"{file.stem}.ids.json")
-    if not beside.is_file():
+    ids_file = file.with_name(f"{file.stem}.ids.json")
+    if not ids_file.is_file():
         return None
-    if beside.stat().st_size > LARGEST_FILE:
-        raise invalid(beside.name, "too large for a list of ids.")
-    ids = parse(_decoded(beside.read_bytes(), beside.name), beside.name)
+    if ids_file.stat().st_size > LARGEST_FILE:
+        raise invalid(ids_file.name, "too large for a list of ids.")
+    ids = parse_json(_decode(ids_file.read_bytes(), ids_file.name), ids_file.name)
     if not isinstance(ids, list) or not all(isinstance(i, str | int) for i in ids):
-        raise invalid(beside.name, f"no list of ids, one for each record of {name}.")
+        raise invalid(ids_file.name, f"it must be a list of ids, one for each record of {name}.")
     return [str(i) for i in ids]
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _read_jsonl(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+def _read_jsonl(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
     with file.open("rb") as lines:
-        yield from _lines(lines, name)
+        yield from _parse_lines(lines, name)
 
 
-def _lines(lines: Iterable[bytes], name: str) -> Iterator[Found]:
+def _parse_lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
     for number, line in enumerate(lines, start=1):
         if number > MOST_RECORDS:
             raise invalid(name, f"more than {MOST_RECORDS:,} lines.")
         where = f"{name}, line {number}"
-        if content := _decoded(line, where).strip():
-            yield parse(content, where), f"line {number}"
+        if content := _decode(line, where).strip():
+            yield parse_json(content, where), f"line {number}"
 
 
-def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
-    """Read a list, an object by id, an object with one of these in ``data``, or else one object a line."""
-    content = _decoded(file.read_bytes(), name)
+def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
+    """Read a list of records, an object with a record for each id, one of these in a field ``data``, or JSON Lines."""
+    content = _decode(file.read_bytes(), name)
     try:
-        whole = json.loads(content, object_pairs_hook=_once)
+        value = json.loads(content, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
-        yield from _lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
+        yield from _parse_lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
         return
     except (ValueError, RecursionError) as error:
         raise invalid(name, f"not readable JSON ({error}).") from error
-    if isinstance(whole, dict):
-        whole = next((whole[key] for key in ("data", "Data") if isinstance(whole.get(key), list)), whole)
-    if isinstance(whole, list):
-        yield from ((value, f"record {number}") for number, value in enumerate(whole, start=1))
-    elif isinstance(whole, dict) and whole and all(isinstance(value, dict) for value in whole.values()):
-        yield from (({"id": key} | value, f"record {key!r}") for key, value in whole.items())
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("data", "Data") if isinstance(value.get(key), list)), value)
+    if isinstance(value, list):
+        yield from ((record, f"record {number}") for number, record in enumerate(value, start=1))
+    elif isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values()):
+        yield from (({"id": key} | record, f"record {key!r}") for key, record in value.items())
     else:
-        yield whole, ""
+        yield value, ""
 
 
-def _decoded(content: bytes, where: str) -> str:
+def _decode(content: bytes, where: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise invalid(where, f"not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from error
 
 
-def parse(content: str, where: str) -> Any:
-    """Parse a JSON text in which no key comes twice.
+def parse_json(content: str, where: str) -> Any:
+    """Parse a JSON text.
 
     Raises:
-        UserError: it is not such a text; ``where`` is its place for the error.
+        UserError: it is not JSON, or an object has a key twice; the error names the place ``where``.
     """
     try:
-        return json.loads(content, object_pairs_hook=_once)
+        return json.loads(content, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         raise invalid(where, f"not JSON ({error.msg}, column {error.colno}).") from error
     except (ValueError, RecursionError) as error:
         raise invalid(where, f"not readable JSON ({error}).") from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-        raise ValueError(f"the key {twice!r} comes twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return found
 
 
 # --- CSV --------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[Found]:
+def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[PlacedValue]:
     content = file.read_bytes()
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = content.decode("latin-1")  # a copy of GPQA's is
+        text = content.decode("latin-1")  # the encoding of a copy of GPQA's file
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header, begin = list(columns), 1
     try:
@@ -180,17 +190,17 @@ def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[Found]:
             if not header:
                 header = [cell.strip() for cell in row]
             elif len(row) != len(header):
-                raise invalid(f"{name}, {where}", f"{len(row)} columns, where there should be {len(header)}.")
+                raise invalid(f"{name}, {where}", f"{len(row)} columns instead of {len(header)}.")
             else:
                 yield dict(zip(header, row, strict=True)), where
     except csv.Error as error:
-        raise invalid(f"{name}, line {begin}", f"no CSV ({error}).") from error
+        raise invalid(f"{name}, line {begin}", f"not CSV ({error}).") from error
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
     try:
         parquet, arrow = imported("pyarrow.parquet"), imported("pyarrow")
     except ModuleNotFoundError as error:
@@ -204,12 +214,12 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
             names = label_names(json.loads((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")))
             rows = opened.read().to_pylist()
     except (arrow.ArrowException, ValueError) as error:
-        raise invalid(name, f"no Parquet file that can be read ({error}).") from error
+        raise invalid(name, f"not a readable Parquet file ({error}).") from error
     yield from ((with_label_names(row, names), f"row {number}") for number, row in enumerate(rows, start=1))
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """The label names of a column's numbers, from the metadata that `datasets` writes into a Parquet file."""
+    """The names of numbered labels for each column, from the metadata that `datasets` writes into a Parquet file."""
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
     columns = features.items() if isinstance(features, dict) else ()
@@ -226,7 +236,7 @@ def with_label_names(row: Mapping[str, Any], names: Mapping[str, Sequence[str]])
     }
 
 
-READERS: dict[str, Callable[[Path, str, Sequence[str]], Iterator[Found]]] = {
+READERS: dict[str, Callable[[Path, str, Sequence[str]], Iterator[PlacedValue]]] = {
     ".jsonl": _read_jsonl,
     ".json": _read_json,
     ".csv": _read_csv,

@@ -30,7 +30,7 @@ class Hub:
         return f"{self.dataset} ({self.config}, {self.split})"
 
 
-class HubUnavailable(Exception):  # noqa: N818 - says why the Hub gave nothing
+class HubUnavailable(Exception):  # noqa: N818 - says why there are no records
     """The Hub could not be read; the text says why."""
 
 
@@ -54,7 +54,7 @@ def read_hub(hub: Hub) -> list[Record]:
             raise HubUnavailable(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
         found = [with_label_names(row, names) for row in rows]
-    except Exception as error:  # whatever the error, the records must come from a file
+    except Exception as error:  # datasets raises many exceptions; the user can always give a file instead
         reason = str(error).splitlines() or [type(error).__name__]
         raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error
     return [

@@ -20,56 +20,56 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
     """Convert all records to items, with notes on records that are left out and on duplicates.
 
     Args:
-        records: in order.
-        convert: makes an item of a record.
+        records: the records, in order.
+        convert: converts a record to an item.
         task: the name of moot's task.
         title: the benchmark's title, for errors.
 
     Raises:
-        UserError: a broken record (with its place), or two different ones with one id.
+        UserError: a record is broken (the error names its place), or two different records have one id.
     """
     items: dict[str, Item] = {}
     left_out: dict[str, list[str]] = defaultdict(list)
-    lost = 0
+    dropped_answers = 0
     sizes = Counter(record.file for record in records)
     for record in records:
         try:
-            found = convert(record)
-            item = checked_item(found, task)
+            converted = convert(record)
+            item = checked_item(converted, task)
         except InvalidRecord as error:
-            raise invalid(record.where, f"{error}. It is read as a record of {title}.") from error
+            raise invalid(record.where, f"{error}. It was read as a record of {title}.") from error
         except SkippedRecord as reason:
             left_out[str(reason)].append(record.where)
             continue
-        lost += len(found.gold) - len(item.gold)
-        item = replace(item, id=record.id or item.id or _place(record, sizes), source=record.where)
+        dropped_answers += len(converted.gold) - len(item.gold)
+        item = replace(item, id=record.id or item.id or _substitute_id(record, sizes), source=record.where)
         other = items.setdefault(item.id, item)
         if other is not item and replace(item, source=other.source) != other:
-            raise invalid(record.where, f"the id {item.id[:80]!r} is that of another record too ({other.source}).")
+            raise invalid(record.where, f"another record has the same id {item.id[:80]!r} ({other.source}).")
         if other is not item:
-            left_out["the same record again"].append(record.where)
+            left_out["a duplicate of another record"].append(record.where)
     notes = [
         f"{len(places)} of {len(records)} records left out: {reason} "
         f"({'; '.join(places[:SHOWN])}{'; ...' if len(places) > SHOWN else ''})"
         for reason, places in left_out.items()
     ]
-    if lost:
+    if dropped_answers:
         notes.append(
-            f"{lost} accepted answers left out: repeated, or nothing that is read as an answer, such as a flag or more "
-            f"than {LONGEST_ANSWER} characters"
+            f"{dropped_answers} accepted answers left out: repeated, or not a valid answer, such as a flag or a text "
+            f"of more than {LONGEST_ANSWER} characters"
         )
     found_items = tuple(items.values())
-    return Reading(found_items, (*notes, *_twice(found_items), *_undated(found_items)))
+    return Reading(found_items, (*notes, *_duplicate_notes(found_items), *_date_notes(found_items)))
 
 
-def _place(record: Record, sizes: Mapping[str, int]) -> str:
-    """A substitute for an id: the place in the file, with the file's name if there are several."""
+def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
+    """An id for a record without one: its place in the file, with the file's name if there are several files."""
     if len(sizes) == 1:
         return str(record.index)
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
 
 
-def checked_item(item: Item, name: str) -> Item:
+def checked_item(item: Item, task_name: str) -> Item:
     """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:
@@ -82,27 +82,29 @@ def checked_item(item: Item, name: str) -> Item:
         raise SkippedRecord(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
     try:
         claim = check_claim(item.claim)
-        task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
+        task = make_task(item.task or task_name, options=item.options or None, labels=item.labels or None, claim=claim)
     except UserError as error:
         raise InvalidRecord(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
     if not gold:
-        raise SkippedRecord(f"no gold answer that is valid for the task {name}")
+        raise SkippedRecord(f"no gold answer that is valid for the task {task_name}")
     return replace(item, claim=claim, gold=gold)
 
 
-def _twice(items: Sequence[Item]) -> list[str]:
-    asked: dict[tuple[str, tuple[str, ...]], list[Item]] = defaultdict(list)
+def _duplicate_notes(items: Sequence[Item]) -> list[str]:
+    by_question: dict[tuple[str, tuple[str, ...]], list[Item]] = defaultdict(list)
     for item in items:
-        asked[item.claim, item.options].append(item)
-    several = [found for found in asked.values() if len(found) > 1]
-    repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in several)
-    differing = [found for found in several if len({item.gold for item in found}) > 1]
-    notes = [f"{repeated} items repeat another one's question and answer under another id"] if repeated else []
-    if differing:
-        given = all(item.given for found in differing for item in found)
-        why = "each for another text that is given with it" if given else "no system can get both right"
-        notes.append(f"{len(differing)} questions come with different answers: {why}")
+        by_question[item.claim, item.options].append(item)
+    repeated_groups = [found for found in by_question.values() if len(found) > 1]
+    repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in repeated_groups)
+    conflicting = [found for found in repeated_groups if len({item.gold for item in found}) > 1]
+    notes = (
+        [f"{repeated} items repeat the question and answer of another item under a different id"] if repeated else []
+    )
+    if conflicting:
+        given = all(item.given for found in conflicting for item in found)
+        reason = "each comes with a different text" if given else "no system can get both right"
+        notes.append(f"{len(conflicting)} questions come with different answers: {reason}")
     return notes
 
 
@@ -111,24 +113,24 @@ def ceiling(items: Sequence[Item], task: str) -> float | None:
 
     Args:
         items: the items of the evaluation.
-        task: the benchmark's; a task without labels or letters as answers has no such ceiling.
+        task: the benchmark's task; a task without labels or letters as answers has no such ceiling.
 
     Returns:
         The share of items whose right answer is the most frequent one for their question; None if it is 1, because no
-        two items ask the same with different right answers.
+        two items ask the same question with different right answers.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None
     right: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
     for item in items:
-        asked = (item.claim, item.options, item.given, item.claim_date, item.speaker, item.published_before)
-        right[asked][item.gold[0]] += 1
+        question = (item.claim, item.options, item.given, item.claim_date, item.speaker, item.published_before)
+        right[question][item.gold[0]] += 1
     best = sum(max(golds.values()) for golds in right.values()) / len(items)
     return best if best < 1 else None
 
 
-def _undated(items: Sequence[Item]) -> list[str]:
+def _date_notes(items: Sequence[Item]) -> list[str]:
     missing = sum(item.published_before is None for item in items)
     if missing in (0, len(items)):
         return []
-    return [f"{missing} of {len(items)} items have no day: nothing keeps later evidence from them"]
+    return [f"{missing} of {len(items)} items have no date: later evidence is not left out for them"]

@@ -1,7 +1,7 @@
 """Sources measured on queries with relevance judgements: ``moot eval retrieval``.
 
-A row is one qrels file with the passages to search. These are indexed under a name that contains a hash of them, so
-that changed data is another corpus, and passages that are stored already are skipped.
+A row is one qrels file with the passages to search. The passages are indexed under a name that contains
+their hash, so that changed data becomes a new corpus, and stored passages are skipped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from moot.evals._benchmarks.qrels import Query, Row, Scope
-from moot.evals._stats.measures import MEASURES, K, differences, package, score_rankings
+from moot.evals._stats.measures import MEASURES, K, differences, load_extra, score_rankings
 from moot.evals._stats.significance import stratified_bootstrap
 from moot.graphs._registry import suggest
 from moot.retrievers import Evidence, Passage, Retriever, UserError, index_passages, open_retriever
@@ -27,11 +27,11 @@ SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain"))
 """Kinds of sources that search a corpus."""
 AT_ONCE = 16
 """Searches that run at the same time."""
-MAIN = "ndcg@10"
+MAIN_MEASURE = "ndcg@10"
 """The measure that sources are compared by."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the current step, how much of it is done, and how much there is."""
+"""Called with the name of the current step, the number of its finished parts, and the number of all parts."""
 
 
 class Estimate(NamedTuple):
@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
 @dataclass
 class RowScores:
-    """A row's values: for each source and each of `MEASURES` one per query, in order."""
+    """A row's values: for each source and each of `MEASURES`, one value per query, in order."""
 
     row: Row
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -64,7 +64,11 @@ class Difference:
 
 
 def check_sources(kinds: Iterable[str]) -> None:
-    """Refuse sources that search no corpus, before anything is indexed."""
+    """Refuse sources that search no corpus, before anything is indexed.
+
+    Raises:
+        UserError: a source searches no corpus.
+    """
     for kind in kinds:
         if kind not in SOURCES:
             raise UserError(f"No source {kind!r} searches a corpus. {suggest(kind, SOURCES)}", kind="unknown_retriever")
@@ -78,17 +82,17 @@ async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, pro
         WorldError: the encoder's endpoint failed.
     """
     check_sources(sources)
-    package("ranx")
+    load_extra("ranx")
     names = {row.files: corpus_name(row, encoder) for row in rows}
     corpora = {names[row.files]: row.passages for row in rows}
     for name, passages in corpora.items():
-        await _index(name, passages, encoder, progress)
-    return [await _measure(row, names[row.files], sources, encoder, progress) for row in rows]
+        await _index_passages(name, passages, encoder, progress)
+    return [await _measure_row(row, names[row.files], sources, encoder, progress) for row in rows]
 
 
-async def _index(name: str, passages: Mapping[str, Passage], encoder: str, progress: Progress) -> None:
-    def advance(seen: int, _: int) -> None:
-        progress(f"indexing {name}", seen, len(passages))
+async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: str, progress: Progress) -> None:
+    def advance(done: int, _: int) -> None:
+        progress(f"indexing {name}", done, len(passages))
 
     await index_passages(name, passages.values(), encoder=encoder, progress=advance)
 
@@ -102,23 +106,23 @@ def corpus_name(row: Row, encoder: str) -> str:
     return f"eval-{re.sub('[^a-z0-9_-]+', '-', files.lower())[:40]}-{content.hexdigest()}"
 
 
-async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> RowScores:
+async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> RowScores:
     texts = {i: evidence_id(clean(p.source) or "(no source)", clean(p.text)) for i, p in row.passages.items()}
-    gold = [gold_texts(query, texts) for query in row.queries]
+    gold = [gold_grades(query, texts) for query in row.queries]
     measured = RowScores(row)
     for kind in sources:
         source = await open_retriever(f"{kind}:{corpus}", encoder=encoder)
-        pieces = await _search(source, row, progress)
-        found = [[piece["id"] for piece in some] for some in pieces]
-        if not {i for some in found for i in some} <= set(texts.values()):
-            raise damaged(corpus, "it holds other passages than were indexed")
+        pieces = await _search_queries(source, row, progress)
+        found = [[piece["id"] for piece in found_pieces] for found_pieces in pieces]
+        if not {id for ids in found for id in ids} <= set(texts.values()):
+            raise damaged(corpus, "it contains passages that were not indexed")
         measured.values[kind] = score_rankings(gold, found)
         measured.nothing_found[kind] = found.count([])
     return measured
 
 
-def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """The gold evidence ids of a query: passages with the same words count as one, with the highest grade."""
+def gold_grades(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
+    """The grades of a query's gold evidence by id; passages with the same words count as one, with the best grade."""
     grades: dict[str, int] = {}
     for gold in query.gold:
         text = texts[gold.id]
@@ -126,13 +130,13 @@ def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
     return grades
 
 
-async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[Evidence]]:
-    turns = asyncio.Semaphore(AT_ONCE)
+async def _search_queries(source: Retriever, row: Row, progress: Progress) -> list[list[Evidence]]:
+    semaphore = asyncio.Semaphore(AT_ONCE)
     done = 0
 
     async def search(query: Query) -> list[Evidence]:
         nonlocal done
-        async with turns:
+        async with semaphore:
             found = await source.search(query.query, K)
         done += 1
         progress(f"{row.qrels} ({row.scope}): {source.name.partition(':')[0]}", done, len(row.queries))
@@ -141,22 +145,22 @@ async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[
     return await asyncio.gather(*map(search, row.queries))
 
 
-def interval(*samples: Sequence[float]) -> Estimate:
-    """The mean of the samples' means with its 95% interval; every sample is resampled by itself.
+def mean_interval(*samples: Sequence[float]) -> Estimate:
+    """The mean of the samples' means with its 95% interval; each sample is resampled separately.
 
     Raises:
         ValueError: no sample, or an empty one.
     """
     found = stratified_bootstrap(samples)
     if found.value is None or found.low is None or found.high is None:
-        raise ValueError("there is no mean of nothing")
+        raise ValueError("each sample needs at least one value")
     return Estimate(found.value, found.low, found.high)
 
 
 def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
     """Each of `MEASURES` with its interval, by source."""
     return {
-        source: {measure: interval(values[measure]) for measure in MEASURES}
+        source: {measure: mean_interval(values[measure]) for measure in MEASURES}
         for source, values in measured.values.items()
     }
 
@@ -170,17 +174,24 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
             row.
     """
     paired: list[tuple[RowScores, str, str, list[float]]] = []
-    for one in rows:
-        for source, rival in rival_pairs(one, against):
-            paired.append((one, source, rival, differences(one.values[source][MAIN], one.values[rival][MAIN])))
-    each = [Difference(s, r, m.row.scope, (m.row.qrels,), interval(values)) for m, s, r, values in paired]
+    for measured in rows:
+        for source, rival in rival_pairs(measured, against):
+            paired.append(
+                (
+                    measured,
+                    source,
+                    rival,
+                    differences(measured.values[source][MAIN_MEASURE], measured.values[rival][MAIN_MEASURE]),
+                )
+            )
+    each = [Difference(s, r, m.row.scope, (m.row.qrels,), mean_interval(values)) for m, s, r, values in paired]
     means = []
     for scope, source in dict.fromkeys((m.row.scope, s) for m, s, _, _ in paired):
         group = [(m.row.qrels, values) for m, s, _, values in paired if (m.row.scope, s) == (scope, source)]
         names = tuple(name for name, _ in group)
         rival = against or "the better single source"
         if len(group) > 1:
-            means.append(Difference(source, rival, scope, names, interval(*(values for _, values in group))))
+            means.append(Difference(source, rival, scope, names, mean_interval(*(values for _, values in group))))
     return each, means
 
 
@@ -188,7 +199,7 @@ def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str
     """The sources to compare in a row, each with its rival."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
-    means = {source: fmean(values[MAIN]) for source, values in measured.values.items()}
+    means = {source: fmean(values[MAIN_MEASURE]) for source, values in measured.values.items()}
     if means.pop("hybrid", None) is None or not means:
         return []
     return [("hybrid", max(means, key=lambda source: means[source]))]

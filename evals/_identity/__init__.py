@@ -1,1 +1,1 @@
-"""What makes two runs of an evaluation the same run."""
+"""The identity of a run: two runs with the same identity share their samples."""

@@ -1,4 +1,4 @@
-"""Everything that a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's
+"""Everything that a run depends on besides its settings: items, corpora, sources, prompts, endpoints, the system's
 version.
 
 If any of these differs, it is another run even with the same settings, and the samples of the two runs are never mixed.
@@ -23,18 +23,18 @@ from moot.retrievers._search import contents
 __all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
 Parts = Mapping[str, Any]
-"""The parts that a run depends on, as plain JSON; values of objects are digests and names."""
-CALLED = {
+"""The parts that a run depends on, as plain JSON of digests and names."""
+PART_NAMES = {
     "behaviour": "the system's version",
     "corpora": "the content of the corpus {}",
     "endpoints": "the endpoint of {}",
     "items": "the benchmark's items",
     "judge": "the model that judges answers",
-    "of": "the debate that it is held beside",
+    "of": "the debate that it is compared with",
     "prompts": "the prompt {}",
-    "sources": "what is read as {}",
+    "sources": "the kind of the source {}",
 }
-"""Names of parts in messages."""
+"""The name of each part in messages."""
 
 
 def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,20 +61,20 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(graph: str, settings: Settings) -> str:
-    """The version of a system, with that of the debate that it may run."""
-    held = getattr(settings, "debate", None) if settings.beneath() else None
-    return version_alone(graph) + (f"+{version_alone(held)}" if held else "")
+    """The version of a system; if it runs another debate system, the versions of both."""
+    debate = getattr(settings, "debate", None) if settings.inner_settings() else None
+    return single_version(graph) + (f"+{single_version(debate)}" if debate else "")
 
 
-def version_alone(graph: str) -> str:
+def single_version(graph: str) -> str:
     """The version of one of moot's systems, or of the package that declares the system."""
     return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The address of each provider of the called models, without user names; models in this process have none."""
+    """The address of each called model's provider, without user names; models that run in this process have none."""
     roles = {**needs.roles, "equivalence": None}
-    names = {choose_model(settings, role, own).model for role, own in roles.items()}
+    names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
     return endpoints(*names)
 
@@ -82,17 +82,17 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 def endpoints(*models: str) -> dict[str, str]:
     """The address of the provider of each model."""
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
-    own = {provider: find_endpoint(provider).shown for provider in providers if provider in PROVIDERS}
-    return own | {provider: vendor_endpoint(provider).shown for provider in providers if provider in VENDORS}
+    known = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
+    return known | {provider: vendor_endpoint(provider).display_url for provider in providers if provider in VENDORS}
 
 
 def differences(before: Parts, now: Parts) -> list[str]:
-    """What differs between the parts of two runs, in words."""
+    """The differences between the parts of two runs, in words."""
     return list(_differences(before, now))
 
 
 def _differences(before: Parts, now: Parts) -> Iterator[str]:
-    for part, called in CALLED.items():
+    for part, called in PART_NAMES.items():
         old, new = before.get(part), now.get(part)
         if isinstance(new, dict) and isinstance(old, dict):
             changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))

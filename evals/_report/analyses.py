@@ -1,4 +1,4 @@
-"""Tables of the sources' own analyses: scores and right answers, figures of agents and rounds, weights of
+"""Tables of the papers' own analyses: scores and right answers, figures of agents and rounds, weights of
 confidences."""
 
 from __future__ import annotations
@@ -7,78 +7,82 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from moot.evals._analyses.inside import AgentAnswer, DebateFigures, consensus_by_round
-from moot.evals._analyses.weights import FOLDS, Panel, panel_of, search
+from moot.evals._analyses.debate_figures import AgentAnswer, DebateFigures, consensus_by_round
+from moot.evals._analyses.weights import FOLDS, Panel, read_panel, search_weight
 from moot.evals._report.comparison import Study, System
-from moot.evals._report.scores import SYSTEM, TITLES, right
-from moot.evals._report.tables import Cell, Column, Table, columns, table
+from moot.evals._report.scores import SYSTEM, TITLES, is_right
+from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.significance import wilson
 from moot.nodes._steps.compare import METRICS
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import QUALITY_WEIGHT
 
-POOLED = "Of all runs together."
+POOLED = "All runs are pooled."
 
 
 def debate_figures(system: System) -> list[DebateFigures]:
-    """The figures of the debates of all items that are not missing."""
-    return [seen.inside for seen in system.answered if seen.inside is not None]
+    """The figures of all debates whose items are not missing."""
+    return [observation.debate_figures for observation in system.answered if observation.debate_figures is not None]
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def score_gaps_table(study: Study) -> Table | None:
-    """Mean scores of right and of wrong answers, of the last round and of all (S1, figures 3, 10 and 11)."""
+    """Mean scores of right and wrong answers, in the last round and in all rounds (S1, figures 3, 10 and 11)."""
     heads = [SYSTEM, *columns("text", score="", rounds="answers of"), *columns("count", right="right answers")]
     heads += [*columns("share", right_mean="their mean score"), *columns("count", wrong="wrong answers")]
     heads += columns("share", wrong_mean="their mean score")
     heads += columns("share", lower="lower quartile of all", median="median of all", upper="upper quartile of all")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        ends = [(inside, max((a.round for a in inside.answers), default=0)) for inside in debate_figures(system)]
-        last = [answer for inside, end in ends for answer in inside.answers if answer.round == end]
-        every = [answer for inside, _ in ends for answer in inside.answers]
+        ends = [(debate, max((a.round for a in debate.answers), default=0)) for debate in debate_figures(system)]
+        last = [answer for debate, end in ends for answer in debate.answers if answer.round == end]
+        all_answers = [answer for debate, _ in ends for answer in debate.answers]
         for name in METRICS:
-            for called, answers in (("the last round", last), ("all rounds", every)):
-                if row := _gap(name, answers):
-                    rows.append([system.label, name.replace("_", " "), called, *row])
-    return table(
+            for rounds, answers in (("the last round", last), ("all rounds", all_answers)):
+                if row := _gap_cells(name, answers):
+                    rows.append([system.label, name.replace("_", " "), rounds, *row])
+    return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"Over debaters' answers with a known score; right by {TITLES[study.headline]}, whatever the verdict. The "
-        f"quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
+        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which are "
+        f"right. The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
 
 
-def _gap(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
+def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
     scored = [(value, a.right) for a in answers if a.right is not None and (value := a.scores.get(name)) is not None]
     if not scored:
         return []
-    good, bad = ([value for value, is_right in scored if is_right is which] for which in (True, False))
+    right_scores, wrong_scores = (
+        [value for value, is_right in scored if is_right is wanted] for wanted in (True, False)
+    )
     quartiles = np.quantile([value for value, _ in scored], [0.25, 0.5, 0.75]).tolist()
-    return [len(good), average(good), len(bad), average(bad), *quartiles]
+    return [len(right_scores), average(right_scores), len(wrong_scores), average(wrong_scores), *quartiles]
 
 
 def judge_follows_table(study: Study) -> Table | None:
     """Whether the judge takes the answer that scored higher, and whether that is the right one (S0, figure 4)."""
-    heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates that count")]
-    heads += columns("share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is")
+    heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates counted")]
+    heads += columns(
+        "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
+    )
     rows: list[list[Cell]] = []
     for system in study.measured:
         for name in METRICS:
-            seen = [inside.followed[name] for inside in debate_figures(system) if name in inside.followed]
-            if seen:
-                taken, better, worse = (wilson([one[i] for one in seen]) for i in range(3))
-                rows.append([system.label, name.replace("_", " "), len(seen), taken, better, worse])
-    return table(
+            choices = [debate.followed[name] for debate in debate_figures(system) if name in debate.followed]
+            if choices:
+                follows, higher_right, lower_right = (wilson([choice[i] for choice in choices]) for i in range(3))
+                rows.append([system.label, name.replace("_", " "), len(choices), follows, higher_right, lower_right])
+    return make_table(
         "judge_follows",
-        "Does the judge follow the higher score",
-        "Of debates between two debaters that a judge decided, whose last answers differed and whose average scores, "
-        f"which the judge is shown, differed too. 95% intervals: Wilson's. That it follows a score does not show that "
-        f"the score is why. {POOLED}",
+        "Does the judge follow the higher score?",
+        "Debates count if a judge, who sees the debaters' average scores, decided between two debaters with different "
+        "scores and different last answers. 95% intervals: Wilson's. If the judge takes the higher score, the score "
+        f"need not be the reason. {POOLED}",
         heads,
         rows,
     )
@@ -93,44 +97,47 @@ def consensus_rounds_table(study: Study) -> Table | None:
     heads += columns("share", consensus="in consensus", consensus_held="in consensus, of these")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        held = [inside.agreed for inside in debate_figures(system) if inside.agreed]
+        agreements = [debate.agreed for debate in debate_figures(system) if debate.agreed]
         for number, share in consensus_by_round(debate_figures(system)).items():
-            in_it = [agreed[number] for agreed in held if number in agreed]
-            rows.append([system.label, str(number), len(in_it), share, average([float(one) for one in in_it])])
-    return table(
+            reached = [agreed[number] for agreed in agreements if number in agreed]
+            rows.append(
+                [system.label, str(number), len(reached), share, average([float(agreement) for agreement in reached])]
+            )
+    return make_table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: of "
-        "all debates of several agents, those that had ended as they ended. The score by round is in the table of "
-        f"rounds. {POOLED}",
+        "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: the "
+        "share of all debates of several agents; debates that have ended keep their last state. The score by round is "
+        f"in the table of rounds. {POOLED}",
         heads,
         rows,
     )
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's accuracy in its first and last answer, how often others heard it, and its prompt length (S3, 3, 4,
-    7)."""
-    title = TITLES[study.headline]
+    """Each agent's accuracy in its first and last answer, its debates, and its prompt length (S3, tables 3, 4, 7)."""
+    title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
     heads += columns("number", debates="Avg-DN", context="context tokens a round")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        held = debate_figures(system)
-        agents = list(dict.fromkeys(answer.agent for inside in held for answer in inside.answers))
+        figures = debate_figures(system)
+        agents = list(dict.fromkeys(answer.agent for debate in figures for answer in debate.answers))
         for agent in agents if len(agents) > 1 else ():
-            own = [[a.right is True for a in inside.answers if a.agent == agent] for inside in held]
-            known = [answers for answers in own if answers]
-            shares = [wilson([answers[at] for answers in known]) for at in (0, -1)]
-            heard = [float(inside.debates.get(agent, 0)) for inside in held] if any(i.debates for i in held) else []
-            context = average([inside.context.get(agent) for inside in held])
-            rows.append([system.label, agent, len(known), *shares, average(heard), context])
-    return table(
+            by_debate = [[a.right is True for a in debate.answers if a.agent == agent] for debate in figures]
+            known = [answers for answers in by_debate if answers]
+            shares = [wilson([answers[place] for answers in known]) for place in (0, -1)]
+            counts = (
+                [float(debate.debates.get(agent, 0)) for debate in figures] if any(i.debates for i in figures) else []
+            )
+            context = average([debate.context.get(agent) for debate in figures])
+            rows.append([system.label, agent, len(known), *shares, average(counts), context])
+    return make_table(
         "agents",
         "Agents",
         "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as another's opponent, per "
-        "item. Context: the mean length of the prompts that an agent answered from. 95% intervals: Wilson's, of all "
+        "item. Context: the mean length of an agent's prompts for an answer. 95% intervals: Wilson's, of all "
         "runs together.",
         heads,
         rows,
@@ -138,24 +145,26 @@ def agents_table(study: Study) -> Table | None:
 
 
 def viewpoints_table(study: Study) -> Table | None:
-    """Collisions of views and revisions for the better per item (S3, table 3), and the mean context (tables 6, 7)."""
+    """Colliding viewpoints (DVC) and correct revisions (CVR) per item (S3, table 3), and the context (tables 6, 7)."""
     heads = [SYSTEM, *columns("count", items="", debates="sparse debates"), *columns("number", dvc="DVC", cvr="CVR")]
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
     for system in study.measured:
-        held = debate_figures(system)
-        sparse = [inside for inside in held if inside.collisions is not None]
-        dvc, cvr = (sum(one) for one in ([i.collisions or 0 for i in sparse], [i.revisions or 0 for i in sparse]))
-        context = average([average(list(inside.context.values())) for inside in held])
-        met: list[Cell] = [dvc / len(held), cvr / len(held), cvr / dvc if dvc else None] if sparse else [None] * 3
+        figures = debate_figures(system)
+        sparse = [debate for debate in figures if debate.collisions is not None]
+        dvc, cvr = (sum(counts) for counts in ([i.collisions or 0 for i in sparse], [i.revisions or 0 for i in sparse]))
+        context = average([average(list(debate.context.values())) for debate in figures])
+        means: list[Cell] = (
+            [dvc / len(figures), cvr / len(figures), cvr / dvc if dvc else None] if sparse else [None] * 3
+        )
         if sparse or context is not None:
-            rows.append([system.label, len(held), len(sparse) if sparse else "", *met, context])
-    return table(
+            rows.append([system.label, len(figures), len(sparse) if sparse else "", *means, context])
+    return make_table(
         "viewpoints",
         "Different views and context",
-        "Per item. DVC: kept edges whose two answers differ; CVR: those after which the reader is right with the "
-        "answer that it read, and was not before; items that ended without a round of debate have none. Context: the "
-        f"mean prompt of an answer in tokens, by item. {POOLED}",
+        "Per item. DVC: kept edges whose two answers differ. CVR: kept edges whose reader was wrong before, and then "
+        "gives the right answer that it read. Items that ended without a round of debate have neither. Context: the "
+        f"mean length of the prompts for answers, in tokens. {POOLED}",
         heads,
         rows,
     )
@@ -170,33 +179,39 @@ def weights_table(study: Study) -> Table | None:
     Items without a verdict are left out, as they have no confidence.
     """
     heads = [SYSTEM, Column("weight", "weight of votes"), *columns("count", items=""), *columns("share", ece="ECE")]
-    heads += columns("text", folds="best without the fold")
+    heads += columns("text", folds="best weight without each fold")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        panels = panels_of(system, study)
+        panels = read_panels(system, study)
         weight = system.runs[0].settings.get("quality_weight")
-        found = search(panels, quality_weight=QUALITY_WEIGHT if weight is None else float(weight))
+        found = search_weight(panels, quality_weight=QUALITY_WEIGHT if weight is None else float(weight))
         if found is None:
             continue
         rows += [[system.label, f"{w:g}", len(panels), error, ""] for w, error in found.errors.items()]
         chosen = ", ".join(f"{w:g}" for w in found.chosen)
         rows.append([system.label, "chosen by other folds", len(panels), found.held_out, chosen])
-    return table(
+    return make_table(
         "weights",
         "Weight of votes in the confidence of trials",
         "Expected calibration error of the confidence with each weight. In the last row of a system the weight of "
-        f"each item is chosen on other items ({FOLDS} random folds); the best of the rows above it is too optimistic. "
-        f"The setting is `consensus_weight`. {POOLED}",
+        f"each item is chosen on other items ({FOLDS} random folds); the best weight of the rows above it is too "
+        f"optimistic. The setting is `consensus_weight`. {POOLED}",
         heads,
         rows,
     )
 
 
-def panels_of(system: System, study: Study) -> list[Panel]:
+def read_panels(system: System, study: Study) -> list[Panel]:
     """The parts of the confidence of each trial with a verdict, and whether the verdict was right."""
-    seen = [one for one in system.answered if one.outcome and one.document is not None]
-    judged = [(one.document, is_right) for one in seen if (is_right := right(one, study)) is not None]
-    return [panel for document, is_right in judged if document and (panel := panel_of(document, is_right))]
+    observations = [
+        observation for observation in system.answered if observation.outcome and observation.document is not None
+    ]
+    judged = [
+        (observation.document, correct)
+        for observation in observations
+        if (correct := is_right(observation, study)) is not None
+    ]
+    return [panel for document, correct in judged if document and (panel := read_panel(document, correct))]
 
 
 TABLES: Sequence[Callable[[Study], Any]] = (
@@ -207,4 +222,4 @@ TABLES: Sequence[Callable[[Study], Any]] = (
     viewpoints_table,
     weights_table,
 )
-"""All of them, in the order of a report."""
+"""All functions that make these tables, in the order of a report."""

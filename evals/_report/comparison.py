@@ -1,6 +1,6 @@
 """Systems that were measured on one benchmark with one model, and the pairs that are compared.
 
-All lines of a comparison have one type (`System`): a debate system, a control that ran beside it, or a control that is
+All rows of a comparison have one type (`System`): a debate system, a control that ran with it, or a control that is
 derived without any call. Each contains the observations of its items, run by run.
 """
 
@@ -22,9 +22,9 @@ from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
 
-SECOND = {"accuracy": "macro_f1", "exact_match": "token_f1"}
-"""Second measures, compared beside a benchmark's first measure if the benchmark has them."""
-FIRST_ROUND, PRIOR, NOTHING_SETTLED = "first-round majority", "label prior", "always"
+SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
+"""The second measure for each first measure; it is compared, too, if the benchmark has it."""
+FIRST_ROUND, PRIOR, ALWAYS_OPEN = "first-round majority", "label prior", "always"
 
 Items = Mapping[str, Observation]
 Cluster = tuple[str, str]
@@ -33,14 +33,14 @@ Cluster = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A line of the comparison.
+    """A system in a comparison: a debate system or a control.
 
     Attributes:
         label: its name, which is unique in a study.
         items: for each run the observations by the item's id.
         runs: the logs, in the same order; none for a derived control.
         control: the kind of control; None for a system that is not a control.
-        of: the label of the system whose control it is.
+        of: for a control, the label of the system that it is compared with.
     """
 
     label: str
@@ -52,12 +52,12 @@ class System:
     @cached_property
     def observations(self) -> list[Observation]:
         """The observations of all runs."""
-        return [seen for items in self.items for seen in items.values()]
+        return [observation for items in self.items for observation in items.values()]
 
     @cached_property
     def answered(self) -> list[Observation]:
         """The observations whose item is not missing."""
-        return [seen for seen in self.observations if seen.outcome is not None]
+        return [observation for observation in self.observations if observation.outcome is not None]
 
     @property
     def errors(self) -> int:
@@ -72,13 +72,13 @@ class System:
     @cached_property
     def gold(self) -> dict[str, tuple[str, ...]]:
         """Each item's right answers."""
-        return {id: seen.gold for items in reversed(self.items) for id, seen in items.items()}
+        return {id: observation.gold for items in reversed(self.items) for id, observation in items.items()}
 
     @cached_property
     def clusters(self) -> dict[str, Cluster]:
         """Each item's group, from any run that names one."""
-        seen = sorted(self.observations, key=lambda one: bool(one.group))
-        return {one.id: one.cluster for one in seen}
+        sorted_observations = sorted(self.observations, key=lambda observation: bool(observation.group))
+        return {observation.id: observation.cluster for observation in sorted_observations}
 
 
 def same_items(systems: Sequence[System]) -> frozenset[str]:
@@ -87,7 +87,7 @@ def same_items(systems: Sequence[System]) -> frozenset[str]:
     Systems without any outcome are ignored, as they cannot be compared.
     """
     answered = [s for s in systems if s.answered]
-    known = [{seen.id for seen in system.answered} for system in answered]
+    known = [{observation.id for observation in system.answered} for system in answered]
     shared = set.intersection(*known) if known else set[str]()
     return frozenset(id for id in shared if len({system.gold[id] for system in answered}) == 1)
 
@@ -110,14 +110,14 @@ class Study:
         return f"{named}, {self.data}" if self.data else named
 
     @property
-    def headline(self) -> str:
+    def first_measure(self) -> str:
         """The measure for ranking and tests; each item is right or wrong by it."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
-    def second(self) -> str | None:
-        """The second measure."""
-        name = SECOND.get(self.headline)
+    def second_measure(self) -> str | None:
+        """The second measure; None if the benchmark has none."""
+        name = SECOND_MEASURES.get(self.first_measure)
         return name if name in self.benchmark.metrics else None
 
     @property
@@ -138,65 +138,71 @@ Group = list[LoggedRun]
 
 
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
-    """One study for each benchmark and model, in the order of their plans, and of time.
+    """One study for each benchmark and model, in the order of their plans, then by time.
 
-    If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
-    a study for each of these.
+    If a system was run on several sets of items of a benchmark, or several models judged its answers, there is a study
+    for each set of items and judge.
     """
     together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
         together[run.benchmark.name, run.model].append(run)
-    return [study for several in together.values() for study in _studies(several)]
+    return [study for group in together.values() for study in _split_by_data(group)]
 
 
-def _studies(runs: Sequence[LoggedRun]) -> list[Study]:
-    apart: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
+def _split_by_data(runs: Sequence[LoggedRun]) -> list[Study]:
+    by_data: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in runs:
-        apart[_data(run)].append(run)
-    roots, controls, _ = _grouped(runs)
-    if all(len(set(map(_data, group))) == 1 for group in (*roots, *(group for group, _ in controls))):
-        return [_study(runs)]
-    return [_study(several, _named(several[0])) for several in apart.values()]
+        by_data[_data_key(run)].append(run)
+    roots, controls, _ = _group_runs(runs)
+    if all(len(set(map(_data_key, group))) == 1 for group in (*roots, *(group for group, _ in controls))):
+        return [_make_study(runs)]
+    return [_make_study(same_data, _data_title(same_data[0])) for same_data in by_data.values()]
 
 
-def _data(run: LoggedRun) -> tuple[str, str | None]:
-    """The data behind a run's scores: its items, and the judge of answers in words."""
+def _data_key(run: LoggedRun) -> tuple[str, str | None]:
+    """The data that a run's scores are based on: its items, and the judge of answers in words."""
     return run.items, run.judge if "judged" in run.benchmark.metrics else None
 
 
-def _named(run: LoggedRun) -> str:
-    _, judge = _data(run)
-    judged = f", judged by {judge}" if judge else ""
+def _data_title(run: LoggedRun) -> str:
+    _, judge = _data_key(run)
+    judging = f", judged by {judge}" if judge else ""
     place = f"of {run.data}" if run.data else "from the Hub"
-    return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judged}"
+    return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judging}"
 
 
-def _study(runs: Sequence[LoggedRun], data: str = "") -> Study:
+def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     benchmark, names = runs[0].benchmark, Counter[str]()
-    roots, controls, notes = _grouped(runs)
+    roots, controls, notes = _group_runs(runs)
     if data:
-        notes.append("A system was run on several sets of these items, or judged by several models: a study for each.")
+        notes.append(
+            "A system was run on several sets of these items, or judged by several models: each has its own study."
+        )
     systems: list[System] = []
     for root in roots:
-        system = _system(root, names, notes)
-        own = [_system(group, names, notes, system.label) for group, of in controls if of is root]
-        systems += [system, *sorted(own, key=lambda control: control.label), *_first_round(system, benchmark)]
-    constants = _constant(systems, benchmark)
+        system = _make_system(root, names, notes)
+        own_controls = [_make_system(group, names, notes, system.label) for group, debate in controls if debate is root]
+        systems += [
+            system,
+            *sorted(own_controls, key=lambda control: control.label),
+            *_first_round_controls(system, benchmark),
+        ]
+    constants = _constant_controls(systems, benchmark)
     ceilings = [run.ceiling for run in runs if run.ceiling is not None]
     if ceilings:
         notes.append(
-            "Some items ask the same and have different right answers: a system that gives them the same answer has "
-            f"an accuracy of at most {min(ceilings):.3f}."
+            "Some items ask the same question but have different right answers: a system that gives them the same "
+            f"answer has an accuracy of at most {min(ceilings):.3f}."
         )
-    notes += [f"{name}: not computable, as {why}." for name, why in benchmark.uncomputed.items()]
+    notes += [f"{name}: not computable, as {reason}." for name, reason in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
 
 
-def _grouped(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
+def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
     """Systems, controls with the system of each, and notes about controls whose system is unknown."""
     roots: dict[str, Group] = defaultdict(list)
     for run in (run for run in runs if run.of is None):
-        roots[_alike(run)].append(run)
+        roots[_system_key(run)].append(run)
     by_key = {run.key: group for group in roots.values() for run in group if run.key}
     labelled: dict[str, list[Group]] = defaultdict(list)
     for group in roots.values():
@@ -206,38 +212,38 @@ def _grouped(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Group, 
     notes = []
     for run in (run for run in runs if run.of is not None):
         named = labelled.get(str(run.of), [])
-        of = by_key.get(run.of_key or "") or (named[0] if len(named) == 1 else None)
-        if of is not None:
-            controls.setdefault((_alike(run), id(of)), ([], of))[0].append(run)
+        debate = by_key.get(run.of_key or "") or (named[0] if len(named) == 1 else None)
+        if debate is not None:
+            controls.setdefault((_system_key(run), id(debate)), ([], debate))[0].append(run)
             continue
-        roots[_alike(run)].append(run)
+        roots[_system_key(run)].append(run)
         known = f"there are {len(named)} systems of that name" if named else "there is no log of it"
         notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a separate system.")
     return list(roots.values()), list(controls.values()), notes
 
 
-def _alike(run: LoggedRun) -> str:
-    """The data that the runs of a system share; if a log names its graph, the label may differ.
+def _system_key(run: LoggedRun) -> str:
+    """A key of everything that the runs of a system share; the label is part of it only if the log names no graph.
 
     Runs with different seeds may have used different endpoints, but not different corpora or prompts.
     """
     parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
-    told = [run.graph or run.system, run.control, run.equal or "tokens", settings, parts]
-    return json.dumps(told, sort_keys=True, default=str)
+    identity = [run.graph or run.system, run.control, run.equal or "tokens", settings, parts]
+    return json.dumps(identity, sort_keys=True, default=str)
 
 
-def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
+def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
     """Make a system with its newest label; equal labels of several systems are numbered.
 
-    Of logs that differ only in the source of the same items, the newest counts, preferably one that succeeded.
+    If logs differ only in the source of the same items, the newest successful log is used, or else the newest.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
-        which = run.seed if run.key else run.file  # if retries cannot be distinguished from runs, all are runs
-        if other := newest.get(which):
-            notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
-        newest[which] = run
+        run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
+        if other := newest.get(run_id):
+            notes.append(f"{other.file} ({other.system}): left out, as {run.file} has the same settings and items.")
+        newest[run_id] = run
     runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
     label = max(runs, key=lambda run: run.created).system
     names[label] += 1
@@ -246,42 +252,54 @@ def _system(group: Group, names: Counter[str], notes: list[str], of: str | None 
         if of is None:
             notes.append(f"{label} was run with other settings, corpora or prompts: {numbered} is a separate system.")
         label = numbered
-    items = tuple({seen.id: seen for seen in run.observations} for run in runs)
+    items = tuple({observation.id: observation for observation in run.observations} for run in runs)
     return System(label, items, tuple(runs), runs[0].control, of)
 
 
-def _first_round(system: System, benchmark: Benchmark) -> list[System]:
+def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
     """The control with the answers of a debate's first round, if they can differ from its final answers."""
     if not has_exchange(system.observations):
         return []
     items = tuple(
-        {id: answering(seen, first_round_majority(seen), benchmark) for id, seen in one.items()} for one in system.items
+        {id: with_outcome(observation, first_round_majority(observation), benchmark) for id, observation in run.items()}
+        for run in system.items
     )
     return [System(f"{system.label} {FIRST_ROUND}", items, (), FIRST_ROUND, system.label)]
 
 
-def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """The controls that always give one label: the one that is right most often, and the label for open claims if it
+def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
+    """The controls that always give the same label: the most frequent right label, and the label for open claims if it
     differs."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
-    first = {id: seen for system in reversed(systems) for one in system.items for id, seen in one.items()}
+    first = {id: observation for system in reversed(systems) for run in system.items for id, observation in run.items()}
     shared = same_items(systems) or first.keys()
     prior, (open_label, _) = label_prior([first[id].gold[0] for id in shared]), policy_labels(benchmark.task)
     given = [(PRIOR, f"{PRIOR}: {prior}", prior)]
     if open_label and open_label != prior:
-        given.append((NOTHING_SETTLED, f"{NOTHING_SETTLED} {open_label}", open_label))
+        given.append((ALWAYS_OPEN, f"{ALWAYS_OPEN} {open_label}", open_label))
     return [
-        System(name, ({id: answering(seen, label, benchmark) for id, seen in first.items()},), (), kind)
+        System(
+            name, ({id: with_outcome(observation, label, benchmark) for id, observation in first.items()},), (), kind
+        )
         for kind, name, label in given
     ]
 
 
-def answering(seen: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """An item with another outcome, without the other figures."""
-    scores = computed_scores(benchmark, outcome, seen.gold)
+def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
+    """Copy an observation with another outcome, without the figures that belong to the old one."""
+    scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
-    return Observation(seen.id, seen.gold, seen.stratum, outcome, outcome, scores, error=error, group=seen.group)
+    return Observation(
+        observation.id,
+        observation.gold,
+        observation.stratum,
+        outcome,
+        outcome,
+        scores,
+        error=error,
+        group=observation.group,
+    )
 
 
 # --- pairs to compare ----------------------------------------------------------------------------------------
@@ -296,7 +314,7 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
     """The systems to compare, each with its baseline; empty if the study has no such baseline.
 
     Args:
-        study: with all systems.
+        study: the study with all systems.
         against: a system's label, or a kind of control: each system is compared with its own control of that kind, or
             all with a control that belongs to no system. By default each system is compared with all its own
             controls, and with the first system.
@@ -307,12 +325,12 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
     if against is not None and named:
         return [(system, named[0]) for system in systems if system is not named[0]]
     by_label = {system.label: system for system in systems}
-    own = [(by_label[s.of], s) for s in systems if s.of is not None and against in (None, s.control)]
+    control_pairs = [(by_label[s.of], s) for s in systems if s.of is not None and against in (None, s.control)]
     first, *others = [system for system in study.measured if system.of is None]
-    return own if against is not None else [*own, *((other, first) for other in others)]
+    return control_pairs if against is not None else [*control_pairs, *((other, first) for other in others)]
 
 
-def check_against(studies: Sequence[Study], against: str | None) -> None:
+def check_baseline(studies: Sequence[Study], against: str | None) -> None:
     """Refuse a baseline that no study has.
 
     Raises:

@@ -3,80 +3,82 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from moot.evals._report.comparison import Study, System
-from moot.evals._report.scores import SYSTEM, right
-from moot.evals._report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals._report.scores import SYSTEM, is_right
+from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.calibration import BINS, accuracy_at, brier_score, ece, reliability_bins, risk_coverage
-from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.observations import GATED, Observation
+from moot.evals._stats.observations import THRESHOLD_SCORES, Observation, is_right_answer
 
 THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
 """Thresholds for scores of answers; all answers pass 0."""
 
 
-OWN = "confidence"
+CONFIDENCE = "confidence"
 PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "stated": "as stated by the winners"}
 """Parts of a confidence that can be used as a confidence alone."""
 
 
-def confident(system: System, study: Study, part: str = OWN) -> tuple[list[float | None], list[bool | None]]:
+def confidences_of(
+    system: System, study: Study, part: str = CONFIDENCE
+) -> tuple[list[float | None], list[bool | None]]:
     """A system's confidence in each answer, and whether the answer was right; an abstention has no confidence.
 
     Args:
         system: the system.
-        study: its study.
+        study: the system's study.
         part: the confidence of the documents, or one of `PARTS`.
     """
-    seen = system.observations
-    return [confidence_in(one, part) if one.outcome else None for one in seen], [right(one, study) for one in seen]
+    observations = system.observations
+    return [confidence_in(observation, part) if observation.outcome else None for observation in observations], [
+        is_right(observation, study) for observation in observations
+    ]
 
 
-def confidence_in(seen: Observation, part: str) -> float | None:
+def confidence_in(observation: Observation, part: str) -> float | None:
     """The confidence in an item's verdict, or a part of the confidence; None if there is none."""
-    parts = (seen.document or {}).get("confidence_parts") or {}
-    return seen.figure(part) if part == OWN else parts.get(part)
+    parts = (observation.document or {}).get("confidence_parts") or {}
+    return observation.figure(part) if part == CONFIDENCE else parts.get(part)
 
 
 def confidence_kind(system: System) -> str:
-    """The kind of a system's confidence, in most of its documents; if it has none, the reason."""
-    held = [seen.document for seen in system.answered if seen.document is not None]
-    parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in held if d["confidence"] is not None)
+    """The kind of confidence in most of a system's documents; if there is none, the reason."""
+    documents = [observation.document for observation in system.answered if observation.document is not None]
+    parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in documents if d["confidence"] is not None)
     if not parts:
-        why = Counter(d["confidence_from"] for d in held if d.get("confidence_from"))
-        return f"none: {why.most_common(1)[0][0]}" if why else "none"
+        reasons = Counter(d["confidence_from"] for d in documents if d.get("confidence_from"))
+        return f"none: {reasons.most_common(1)[0][0]}" if reasons else "none"
     part = parts.most_common(1)[0][0]
     return PARTS.get(part, "votes, scores and adjustments of a panel" if part == "consensus_strength" else "its own")
 
 
 def calibration_table(study: Study) -> Table | None:
-    """Calibration of confidences and of their parts; systems without confidences, and the reason."""
+    """The calibration of confidences and of their parts; for systems without confidences, the reason."""
     heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
-        own = confidence_kind(system)
-        for part, called in {OWN: own, **PARTS}.items():
-            sure, judged = confident(system, study, part)
-            brier, curve = brier_score(sure, judged), risk_coverage(sure, judged)
-            if part != OWN and (called == own or not brier.n):
+        kind = confidence_kind(system)
+        for part, source in {CONFIDENCE: kind, **PARTS}.items():
+            confidences, correct = confidences_of(system, study, part)
+            brier, curve = brier_score(confidences, correct), risk_coverage(confidences, correct)
+            if part != CONFIDENCE and (source == kind or not brier.n):
                 continue
-            errors = [ece(sure, judged).value, ece(sure, judged, mass=True).value, brier.value]
+            errors = [ece(confidences, correct).value, ece(confidences, correct, mass=True).value, brier.value]
             counts: list[Cell] = [brier.n, brier.left_out, brier.missing]
             risk = curve.points[-1].risk if curve.points else None
-            name = system.label if part == OWN else Nested(system.label)
-            rows.append([name, called, *counts, *errors, curve.area.value, risk])
-    return table(
+            name = system.label if part == CONFIDENCE else Nested(system.label)
+            rows.append([name, source, *counts, *errors, curve.area.value, risk])
+    return make_table(
         "calibration",
         "Calibration",
         f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
-        "risk-coverage curve, to compare with the share that is wrong, which a random order has. Lower "
-        "is better. Of all runs together; an abstention has no confidence. Confidences are raw: nothing was fitted to "
-        "right answers. The first row of a system is what its documents call confidence; those below it are other "
-        "shares in the documents.",
+        "risk-coverage curve (AURC). The AURC of a random order is the share of wrong answers. Lower is better. An "
+        "abstention has no confidence. Confidences are raw: nothing was fitted to right answers. The first row of a "
+        "system is for the confidence in its documents, the rows below it are for other shares in them. All runs are "
+        "pooled.",
         heads,
         rows,
     )
@@ -89,10 +91,12 @@ def reliability_table(study: Study) -> Table | None:
     rows = [
         [system.label, b.low, b.high, b.n, b.confidence, b.accuracy]
         for system in study.measured
-        for b in reliability_bins(*confident(system, study))
+        for b in reliability_bins(*confidences_of(system, study))
         if b.n
     ]
-    return table("reliability", "Reliability", f"{BINS} bins of equal width; empty ones are left out.", heads, rows)
+    return make_table(
+        "reliability", "Reliability", f"{BINS} bins of equal width; empty ones are left out.", heads, rows
+    )
 
 
 def thresholds_table(study: Study) -> Table | None:
@@ -102,29 +106,27 @@ def thresholds_table(study: Study) -> Table | None:
     heads += columns("share", share="share that passes", right="right among them")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        given = [(seen, one) for seen in system.answered for one in seen.scored]
-        for name in GATED:
+        given = [(observation, answer) for observation in system.answered for answer in observation.scored]
+        for name in THRESHOLD_SCORES:
             values = [
-                (one.scores[name], _is_right(one.answer, seen.gold, study)) for seen, one in given if name in one.scores
+                (answer.scores[name], is_right_answer(study.benchmark, answer.answer, observation.gold))
+                for observation, answer in given
+                if name in answer.scores
             ]
             known = [(value, correct) for value, correct in values if value is not None]
             for threshold in THRESHOLDS if known else ():
                 passed = accuracy_at([value for value, _ in known], [correct for _, correct in known], threshold)
                 counts: list[Cell] = [len(known), len(values) - len(known), threshold]
                 rows.append([system.label, name.replace("_", " "), *counts, *passed])
-    return table(
+    return make_table(
         "thresholds",
         "Thresholds of scores",
-        "Of all answers within debates that have the score: how many reach each threshold, and how many of these are "
-        "right by the first measure; threshold 0 is all of them. An answer whose score is unknown never passes and is "
-        "left out. An answer that need not follow from evidence has no faithfulness, and counts under answer relevance "
-        "alone: its writer has no source, or it takes nothing from the evidence in multiple choice or a task of "
-        "numbers or expressions. A threshold of answer relevance belongs to the encoder that it was chosen with. "
-        "Answers of one debate are not independent: small differences mean nothing. Of all runs together.",
+        "The number and share of scored answers within debates that reach each threshold, and the share of these that "
+        "is right by the first measure. All scored answers reach threshold 0. Answers with an unknown score are left "
+        "out. Some answers need not follow from evidence: their writer has no source, or the task is multiple "
+        "choice, a number or an expression, and the answer uses no evidence. They have no faithfulness, and count only "
+        "under answer relevance. A threshold of answer relevance belongs to the encoder that it was chosen with. "
+        "Answers of one debate are not independent: small differences mean nothing. All runs are pooled.",
         heads,
         rows,
     )
-
-
-def _is_right(answer: str, gold: Sequence[str], study: Study) -> bool:
-    return item_score(study.headline, study.benchmark.task, answer, gold) == 1

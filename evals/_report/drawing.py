@@ -1,4 +1,4 @@
-"""Tools to draw a report's pictures: a sheet, styles of lines and markers, and panels.
+"""Functions to draw a report's pictures: figures, styles of lines and markers, and panels.
 
 Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are a grey with a
 contrast of 4.5 : 1 to white and to black, and colours are safe for the colour-blind. A marker, a line or a label always
@@ -16,8 +16,8 @@ from io import BytesIO
 from itertools import groupby
 from typing import Any
 
-from moot.evals._report.tables import Nested, Table, shown
-from moot.evals._stats.measures import package
+from moot.evals._report.tables import Nested, Table, format_cell
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval
 
 INK = "#767676"
@@ -47,10 +47,10 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, its description in words, and the key of the table with its numbers."""
+    """A picture; ``table_key`` is the key of the table with its numbers, and ``alt`` a description in words."""
 
     key: str
-    of: str
+    table_key: str
     title: str
     alt: str
     svg: str
@@ -58,14 +58,14 @@ class Picture:
     pdf: bytes
 
 
-# --- the sheet --------------------------------------------------------------------------------------------------------
+# --- figures ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """A figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
-    matplotlib = package("matplotlib")
-    figure_module = package("matplotlib.figure")
+    """Open a figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
+    matplotlib = load_extra("matplotlib")
+    figure_module = load_extra("matplotlib.figure")
     files: list[bytes] = []
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the viewer's font may have it
@@ -76,14 +76,14 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
             figure.savefig(out, format=form, transparent=True, dpi=200, metadata=metadata)
             files.append(out.getvalue())
         out = BytesIO()
-        _in_black(figure)
+        _make_black(figure)
         figure.savefig(out, format="pdf", metadata={"CreationDate": None})
         files.append(out.getvalue())
 
 
-def _in_black(figure: Any) -> None:
-    """Draw in black the parts that are grey for dark screens."""
-    same = package("matplotlib.colors").same_color
+def _make_black(figure: Any) -> None:
+    """Make the grey parts of a figure black; they are grey for dark screens."""
+    same = load_extra("matplotlib.colors").same_color
     for artist in figure.findobj():
         for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
             given = getattr(artist, f"get_{name}", lambda: None)()
@@ -91,14 +91,16 @@ def _in_black(figure: Any) -> None:
                 getattr(artist, f"set_{name}")("black")
 
 
-def picture(key: str, title: str, alt: str, files: Sequence[bytes], of: Table) -> Picture:
-    """Make the picture drawn on a sheet."""
+def make_picture(key: str, title: str, alt: str, files: Sequence[bytes], table: Table) -> Picture:
+    """Make a picture from the files of a figure."""
     svg, png, pdf = files
-    return Picture(key, of.key, title, f"{alt} The table “{of.title}” holds the numbers.", svg.decode(), png, pdf)
+    return Picture(
+        key, table.key, title, f"{alt} The table “{table.title}” contains the numbers.", svg.decode(), png, pdf
+    )
 
 
-def adaptive(svg: str) -> str:
-    """An SVG whose grey is dark on a light page, and light on a dark one."""
+def with_theme_colours(svg: str) -> str:
+    """Make the grey of an SVG dark on a light page, and light on a dark page."""
     style = (
         "<style>:root{color-scheme:light dark;color:#767676}@media(prefers-color-scheme:light){:root{color:#333}}"
         "@media(prefers-color-scheme:dark){:root{color:#ddd}}</style>"
@@ -106,32 +108,34 @@ def adaptive(svg: str) -> str:
     return re.sub(r"(<svg\b[^>]*>)", lambda found: found[1] + style, svg.replace(INK, "currentColor"), count=1)
 
 
-def short(name: object, most: int = LONGEST_NAME) -> str:
-    """Shorten a name to fit beside an axis, in this many characters."""
+def shorten(name: object, most: int = LONGEST_NAME) -> str:
+    """Shorten a name to a maximum number of characters, so that it fits beside an axis."""
     text = name.text if isinstance(name, Nested) else str(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
-    """The marker and colour of the i-th line; hollow for a control, with a marker of its own."""
+    """The colour and marker of the i-th system; ``hollow`` and ``marker`` are for its controls."""
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
     return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Names down the left side, the first on top."""
+    """Write names beside the rows of a figure, the first on top."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
-def dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
-    """A dot with its interval in every row; no dot if the value is unknown."""
-    for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
-        one = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
-        if one.value is not None:
-            axes.errorbar([one.value], [y], xerr=error_bars([one]), capsize=2.5, elinewidth=1.2, markersize=6, **style)
+def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequence[Mapping[str, Any]]) -> None:
+    """Draw a dot with its interval in each row; no dot if the value is unknown."""
+    for y, (cell, style) in enumerate(zip(values, styles, strict=True)):
+        interval = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
+        if interval.value is not None:
+            axes.errorbar(
+                [interval.value], [y], xerr=error_bars([interval]), capsize=2.5, elinewidth=1.2, markersize=6, **style
+            )
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
@@ -141,61 +145,63 @@ def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
 
-def system_styles(of: Table) -> list[dict[str, Any]]:
-    """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
+def system_styles(table: Table) -> list[dict[str, Any]]:
+    """The style of each system of a table: a control has its system's colour, and a hollow marker for its kind.
 
-    If colours are repeated, the kinds have other markers.
+    If there are more systems than colours, markers distinguish the controls of systems with the same colour.
     """
-    own: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
-    system, at = "", -1
-    for name in of.column("system"):
-        if isinstance(name, Nested) and at >= 0:
-            own.append((at, name.text.removeprefix(system)))
+    kinds_by_row: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
+    system, number = "", -1
+    for name in table.column("system"):
+        if isinstance(name, Nested) and number >= 0:
+            kinds_by_row.append((number, name.text.removeprefix(system)))
         else:
-            system, at = shown(name, "text"), at + 1
-            own.append((at, None))
-    kinds = list(dict.fromkeys(kind for _, kind in own if kind is not None))
+            system, number = format_cell(name, "text"), number + 1
+            kinds_by_row.append((number, None))
+    kinds = list(dict.fromkeys(kind for _, kind in kinds_by_row if kind is not None))
     return [
         line_style(i)
         if kind is None
         else line_style(i, hollow=True, marker=kinds.index(kind) + i // len(COLOURS) * len(kinds))
-        for i, kind in own
+        for i, kind in kinds_by_row
     ]
 
 
-def scale(axes: Any, values: Sequence[float]) -> None:
-    """An axis of plain numbers, logarithmic if the values differ in magnitude."""
+def set_scale(axes: Any, values: Sequence[float]) -> None:
+    """Set a scale of plain numbers for the x axis; it is logarithmic if the values differ in magnitude."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
-        ticker = package("matplotlib.ticker")
+        ticker = load_extra("matplotlib.ticker")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-# --- panels, one a system ---------------------------------------------------------------------------------------------
+# --- a panel per system -----------------------------------------------------------------------------------------------
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def by_system(of: Table) -> dict[str, list[dict[str, Any]]]:
+def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
     """A table's rows as objects, by system."""
-    keys = [column.key for column in of.columns]
-    rows = [dict(zip(keys, row, strict=True)) for row in of.rows]
+    keys = [column.key for column in table.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
     return {name: list(group) for name, group in groupby(rows, lambda row: str(row["system"]))}
 
 
-def panels(key: str, of: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4) -> list[bytes]:
-    """A panel for each system, three in a row, on the same scales."""
-    groups = by_system(of)
-    wide = min(3, len(groups))
-    deep = -(-len(groups) // 3)
-    with open_figure(key, 0.5 + height * deep, max(3.6, 2.4 * wide)) as (figure, files):
-        grid = figure.subplots(deep, wide, sharey=True, squeeze=False)
+def draw_panels(
+    key: str, table: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4
+) -> list[bytes]:
+    """Draw a panel for each system, three in a row, on the same scales. Returns the files of the figure."""
+    groups = by_system(table)
+    n_columns = min(3, len(groups))
+    n_rows = -(-len(groups) // 3)
+    with open_figure(key, 0.5 + height * n_rows, max(3.6, 2.4 * n_columns)) as (figure, files):
+        grid = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
         for axes, (name, rows) in zip(grid.flat, groups.items(), strict=False):
             draw(axes, rows)
-            axes.set_title(short(name, LONGEST_TITLE), fontsize=9)
+            axes.set_title(shorten(name, LONGEST_TITLE), fontsize=9)
         for axes in list(grid.flat)[len(groups) :]:
             axes.set_visible(False)
         figure.supxlabel(x, fontsize=9)

@@ -12,10 +12,10 @@ from importlib.resources import files
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from moot.evals._report.drawing import Picture, adaptive, short
+from moot.evals._report.drawing import Picture, shorten, with_theme_colours
 from moot.evals._report.scores import is_on_front
-from moot.evals._report.tables import Nested, Table, columns, is_number, shown, table
-from moot.evals._stats.measures import package
+from moot.evals._report.tables import Nested, Table, columns, format_cell, is_number, make_table
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.sample_size import ALPHA
 from moot.evals._stats.significance import Interval
 
@@ -24,225 +24,242 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Edges of the chart of costs, in its own units."""
-NEXT, LETTER = 15, 6.2
-"""Distance of labels from points, and the maximum average width of a letter."""
-ASIDE = ("tokens", "seconds")
-"""Columns of the overview that are not on the page; it shows the cost and calls of an item."""
-LONGEST = 30
+LABEL_DISTANCE, LETTER_WIDTH = 15, 6.2
+"""Distance between a label and its point, and the largest average width of a letter."""
+HIDDEN_COLUMNS = ("tokens", "seconds")
+"""Columns of the overview that the page leaves out; it shows the cost and the calls of an item."""
+LONGEST_LABEL = 30
 """Maximum number of characters of a point's label."""
 
 
 def html_page(report: Report) -> str:
-    """The page.
+    """Render the page.
 
     Raises:
         UserError: Jinja2 is not installed.
     """
-    jinja = package("jinja2")
+    jinja = load_extra("jinja2")
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
     intervals = [cell for row in report.overview.rows for cell in row] if report.overview else []
-    differences = forest_of(report)
-    page: str = environment.from_string(_text("moot.evals._report", "report.html")).render(
+    differences = forest_rows(report)
+    page: str = environment.from_string(_read_resource("moot.evals._report", "report.html")).render(
         report=report,
-        tokens=package("markupsafe").Markup(_text("moot.transcript", "look/tokens.css")),
-        kick=report_subject(report),
-        main=None if report.overview is None else report.overview.without(ASIDE),
-        best=best_of(report.overview),
-        scores=span_of(intervals),
-        chart=chart_of(report.overview),
+        tokens=load_extra("markupsafe").Markup(_read_resource("moot.transcript", "look/tokens.css")),
+        subject=report_subject(report),
+        main=None if report.overview is None else report.overview.without(HIDDEN_COLUMNS),
+        best=best_scores(report.overview),
+        scores=make_scale(intervals),
+        chart=cost_chart(report.overview),
         forest=differences,
-        apart=span_of([row["apart"] for _, rows in differences for row in rows], zero=True),
-        extra=[made for made in (ratios_table(report), report.published) if made],
+        difference_scale=make_scale([row["difference"] for _, rows in differences for row in rows], zero=True),
+        extra=[table for table in (ratios_table(report), report.published) if table],
         alpha=ALPHA,
-        shown=shown,
+        shown=format_cell,
         is_number=is_number,
         is_nested=lambda cell: isinstance(cell, Nested),
         is_interval=lambda cell: isinstance(cell, Interval),
-        data=data_address,
+        data=data_url,
     )
     return page
 
 
-def _text(package_name: str, name: str) -> str:
+def _read_resource(package_name: str, name: str) -> str:
     return files(package_name).joinpath(name).read_text(encoding="utf-8")
 
 
-def data_address(picture: Picture) -> str:
-    """A picture as a data address."""
-    return f"data:image/svg+xml;base64,{b64encode(adaptive(picture.svg).encode()).decode()}"
+def data_url(picture: Picture) -> str:
+    """A picture as a data URL."""
+    return f"data:image/svg+xml;base64,{b64encode(with_theme_colours(picture.svg).encode()).decode()}"
 
 
 def report_subject(report: Report) -> str:
     """The subject of the report, in one line."""
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
-    said = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
-    return " · ".join([", ".join(models), said, report.made[:10], f"moot {report.moot_version}"])
+    count = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
+    return " · ".join([", ".join(models), count, report.created[:10], f"moot {report.moot_version}"])
 
 
 # --- intervals as lines -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Span:
-    """The scale of lines: its ends, in steps of 0.1 (None without an interval), and positions of values, from 4 to
-    116."""
+class Scale:
+    """The scale of a column of intervals: its ends, in steps of 0.1; None without an interval."""
 
     low: float | None
     high: float | None
 
     def place(self, value: float) -> float:
-        """The position of a value."""
+        """The horizontal position of a value in a drawing of 120 units, from 4 to 116."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
 
 
-def span_of(cells: Iterable[Any], *, zero: bool = False) -> Span:
-    """A scale that includes all intervals, and zero if requested."""
+def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
+    """Make a scale that includes all intervals, and zero if requested."""
     ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
     if not ends:
-        return Span(None, None)
+        return Scale(None, None)
     ends += [0.0] if zero else []
     low, high = floor(min(ends) * 10 + 1e-9) / 10, ceil(max(ends) * 10 - 1e-9) / 10
-    return Span(low, high if high > low else low + 0.1)
+    return Scale(low, high if high > low else low + 0.1)
 
 
-def best_of(of: Table | None) -> dict[str, float | None]:
+def best_scores(table: Table | None) -> dict[str, float | None]:
     """The highest value of each column of scores."""
     found: dict[str, float | None] = {}
-    for column in of.columns if of else ():
-        values = [cell.value for cell in (of.column(column.key) if of else ()) if isinstance(cell, Interval)]
+    for column in table.columns if table else ():
+        values = [cell.value for cell in (table.column(column.key) if table else ()) if isinstance(cell, Interval)]
         found[column.key] = max((value for value in values if value is not None), default=None)
     return found
 
 
-def forest_of(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
+def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
     """The paired differences of each study by their first measure."""
-    shown_of = []
+    studies = []
     for section in report.sections:
-        of = next((made for made in section.tables if made.key == "differences"), None)
-        signed = next((column.key for column in of.columns if column.kind == "signed"), None) if of else None
-        if of is None or signed is None:
+        table = next((candidate for candidate in section.tables if candidate.key == "differences"), None)
+        signed = next((column.key for column in table.columns if column.kind == "signed"), None) if table else None
+        if table is None or signed is None:
             continue
-        adjusted = of.column("p_holm") if of.has("p_holm") else [None] * len(of.rows)
-        raw = of.column("p") if of.has("p") else adjusted
-        cells = zip(of.column("system"), of.column("against"), of.column(signed), raw, adjusted, strict=True)
+        adjusted = table.column("p_holm") if table.has("p_holm") else [None] * len(table.rows)
+        raw = table.column("p") if table.has("p") else adjusted
+        cells = zip(table.column("system"), table.column("against"), table.column(signed), raw, adjusted, strict=True)
         rows = [
-            {"first": a, "second": b, "apart": apart, "p": p, "p_holm": q, "found": q is not None and q <= ALPHA}
-            for a, b, apart, p, q in cells
+            {
+                "first": a,
+                "second": b,
+                "difference": difference,
+                "p": p,
+                "p_holm": q,
+                "found": q is not None and q <= ALPHA,
+            }
+            for a, b, difference, p, q in cells
         ]
-        shown_of.append((section.title if len(report.sections) > 1 else "", rows))
-    return shown_of
+        studies.append((section.title if len(report.sections) > 1 else "", rows))
+    return studies
 
 
 # --- cost and score ---------------------------------------------------------------------------------------------------
 
 
-def chart_of(of: Table | None) -> dict[str, Any] | None:
+def cost_chart(table: Table | None) -> dict[str, Any] | None:
     """Average score against the cost of an item, or its tokens if no price is known; None without two systems."""
-    if of is None:
+    if table is None:
         return None
-    scores = [column for column in of.columns if column.key.startswith("score_")]
-    by = next((key for key in ("cost", "tokens") if of.has(key) and _all_known(of, key)), None)
+    scores = [column for column in table.columns if column.key.startswith("score_")]
+    by = next((key for key in ("cost", "tokens") if table.has(key) and _all_known(table, key)), None)
     score = "average" if len(scores) > 1 else scores[0].key if scores else ""
-    if by is None or not of.has(score):
+    if by is None or not table.has(score):
         return None
-    cells = zip(of.column("system"), of.column(by), of.column(score), strict=True)
+    cells = zip(table.column("system"), table.column(by), table.column(score), strict=True)
     known = [
-        (short(shown(name, "text"), LONGEST), float(x), float(cell.value))
+        (shorten(format_cell(name, "text"), LONGEST_LABEL), float(x), float(cell.value))
         for name, x, cell in cells
         if isinstance(x, int | float) and x > 0 and isinstance(cell, Interval) and cell.value is not None
     ]
     if len(known) < 2:
         return None
     xs, ys = [x for _, x, _ in known], [y for _, _, y in known]
-    across, ticks = _log_scale(min(xs), max(xs), "$" if by == "cost" else "")
-    up, lines = _scale(min(ys), max(ys))
-    on = is_on_front([(x, y) for _, x, y in known])
+    x_position, ticks = _horizontal_scale(min(xs), max(xs), "$" if by == "cost" else "")
+    y_position, lines = _vertical_scale(min(ys), max(ys))
+    on_front = is_on_front([(x, y) for _, x, y in known])
     points: list[dict[str, Any]] = [
-        {"name": name, "x": across(x), "y": up(y), "on": best} for (name, x, y), best in zip(known, on, strict=True)
+        {"name": name, "x": x_position(x), "y": y_position(y), "on": best}
+        for (name, x, y), best in zip(known, on_front, strict=True)
     ]
-    what = "Cost" if by == "cost" else "Tokens"
-    told = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
+    measure = "Cost" if by == "cost" else "Tokens"
+    listed = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
     mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
     return {
-        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'No price is known of all.'}".strip(),
-        "alt": f"Score by {what.lower()} an item. On the line or below it: {told}.",
+        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'Some prices are unknown.'}".strip(),
+        "alt": f"Score by {measure.lower()} per item. On the line or below it: {listed}.",
         "height": HEIGHT,
-        "unit": f"{what} an item; each step to the right is dearer (log scale)",
+        "unit": f"{measure} per item; each step to the right is more expensive (log scale)",
         "ticks": ticks,
         "lines": lines,
-        "points": labelled(points),
-        "front": _steps(sorted((p["x"], p["y"]) for p in points if p["on"])),
+        "points": place_labels(points),
+        "front": _front_line(sorted((p["x"], p["y"]) for p in points if p["on"])),
     }
 
 
-def _all_known(of: Table, key: str) -> bool:
-    return None not in of.column(key) and any(isinstance(cell, int | float) for cell in of.column(key))
+def _all_known(table: Table, key: str) -> bool:
+    return None not in table.column(key) and any(isinstance(cell, int | float) for cell in table.column(key))
 
 
-def _log_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
     """The horizontal position of a value, and the ticks: 1, 2 and 5 of each power of ten."""
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
-    def across(x: float) -> float:
+    def x_position(x: float) -> float:
         return round(LEFT + 16 + (RIGHT - LEFT - 32) * (log10(x) - start) / (end - start), 1)
 
     steps = [m * 10.0**e for e in range(floor(start), ceil(end) + 1) for m in (1, 2, 5)]
     ticks = [step for step in steps if start <= log10(step) <= end]
-    every = -(-len(ticks) // 6)
-    return across, [(across(step), f"{unit}{step:,.10g}") for step in ticks[::every]]
+    interval = -(-len(ticks) // 6)
+    return x_position, [(x_position(step), f"{unit}{step:,.10g}") for step in ticks[::interval]]
 
 
-def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
     """The vertical position of a score, and the lines of the grid."""
     room = max((high - low) * 0.12, 0.01)
     start, end = low - room, high + room
 
-    def up(y: float) -> float:
+    def y_position(y: float) -> float:
         return round(HEIGHT - (HEIGHT - TOP) * (y - start) / (end - start), 1)
 
     step = next(s for s in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (end - start) / s <= 8)
     numbers = range(ceil(start / step), floor(end / step) + 1)
-    return up, [(up(n * step), f"{n * step:.{3 if step < 0.01 else 2}f}") for n in numbers]
+    return y_position, [(y_position(n * step), f"{n * step:.{3 if step < 0.01 else 2}f}") for n in numbers]
 
 
-def labelled(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Points with places for their labels, which overlap no point and no other label if there is such a place nearby.
+def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the places of labels to points. A label overlaps no point and no other label if there is such a place.
 
     The line of the front goes to the right of its points and up, so their labels are above on the left, or below.
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
-    for point in sorted(points, key=lambda one: one["y"]):
-        x, y, width = point["x"], point["y"], LETTER * len(point["name"])
-        left_above, left, right = (x - 4, y - NEXT, "end"), (x - 11, y, "end"), (x + 11, y, "start")
-        above, below = (x + 4, y - NEXT, "start"), (x + 4, y + NEXT, "start")
+    for point in sorted(points, key=lambda item: item["y"]):
+        x, y, width = point["x"], point["y"], LETTER_WIDTH * len(point["name"])
+        left_above, left, right = (x - 4, y - LABEL_DISTANCE, "end"), (x - 11, y, "end"), (x + 11, y, "start")
+        above, below = (x + 4, y - LABEL_DISTANCE, "start"), (x + 4, y + LABEL_DISTANCE, "start")
         near = [left_above, below, above] if point["on"] else [right, left_above, below, left]
-        steps = [(step * NEXT, side, anchor) for step in (2, -2, 3, -3) for side, anchor in ((4, "start"), (-4, "end"))]
+        steps = [
+            (step * LABEL_DISTANCE, side, anchor)
+            for step in (2, -2, 3, -3)
+            for side, anchor in ((4, "start"), (-4, "end"))
+        ]
         spots = [*near, *((x + side, y + down, anchor) for down, side, anchor in steps)]
         boxes = [
-            (at - width if anchor == "end" else at, at if anchor == "end" else at + width, up - 7, up + 7)
-            for at, up, anchor in spots
+            (
+                label_x - width if anchor == "end" else label_x,
+                label_x if anchor == "end" else label_x + width,
+                label_y - 7,
+                label_y + 7,
+            )
+            for label_x, label_y, anchor in spots
         ]
-        best = next((n for n, box in enumerate(boxes) if _free(box, taken)), 0)
+        best = next((n for n, box in enumerate(boxes) if _is_free(box, taken)), 0)
         taken.append(boxes[best])
-        label, at, anchor = spots[best]
-        placed.append({**point, "at": at, "label": label, "anchor": anchor, "far": abs(at - y) > NEXT})
+        label_x, label_y, anchor = spots[best]
+        far = abs(label_y - y) > LABEL_DISTANCE
+        placed.append({**point, "label_x": label_x, "label_y": label_y, "anchor": anchor, "far": far})
     return placed
 
 
-def _free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
-    """Whether a box (left, right, top, bottom) is within the chart and overlaps none of these."""
+def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
+    """Whether a box (left, right, top, bottom) is within the chart and overlaps none of the taken boxes."""
     left, right, top, bottom = box
-    apart = all(right <= a or b <= left or bottom <= c or d <= top for a, b, c, d in taken)
-    return apart and left >= LEFT and right <= RIGHT + 16 and top >= 0 and bottom <= HEIGHT + 4
+    is_clear = all(right <= a or b <= left or bottom <= c or d <= top for a, b, c, d in taken)
+    return is_clear and left >= LEFT and right <= RIGHT + 16 and top >= 0 and bottom <= HEIGHT + 4
 
 
-def _steps(best: Sequence[tuple[float, float]]) -> str:
+def _front_line(best: Sequence[tuple[float, float]]) -> str:
     """The line of the front: horizontal at each score until a more expensive system is better."""
     (x, y), *more = best
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
@@ -257,18 +274,18 @@ def ratios_table(report: Report) -> Table | None:
     heads = [*columns("text", system="control", benchmark="")]
     keys = {"relative": "tokens", "relative_cost": "USD", "relative_seconds": "seconds"}
     for section in report.sections:
-        of = next((made for made in section.tables if made.key == "costs"), None)
-        if of is None:
+        table = next((candidate for candidate in section.tables if candidate.key == "costs"), None)
+        if table is None:
             continue
-        found = {key: of.column(key) if of.has(key) else [""] * len(of.rows) for key in keys}
-        for name, *ratios in zip(of.column("system"), *found.values(), strict=True):
+        found = {key: table.column(key) if table.has(key) else [""] * len(table.rows) for key in keys}
+        for name, *ratios in zip(table.column("system"), *found.values(), strict=True):
             if isinstance(name, Nested):
                 rows.append([name.text, section.title, *ratios])
-    return table(
+    return make_table(
         "ratios",
         "Cost of controls relative to their systems",
-        "Of the means over items with an outcome: 1 is the same, and a control that took less is no fair one. A dash "
-        "is not known.",
+        "Ratios of means over items with an outcome. At 1 the cost is equal; a control with a lower cost is not a fair "
+        "one. A dash: the ratio is unknown.",
         [*heads, *columns("ratio", **keys)],
         rows,
     )

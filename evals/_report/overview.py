@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moot.evals._report.comparison import NOTHING_SETTLED, Study, System
-from moot.evals._report.scores import SYSTEM, TITLES, lost_evidence, share_right
-from moot.evals._report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals._report.comparison import ALWAYS_OPEN, Study, System
+from moot.evals._report.scores import SYSTEM, TITLES, count_less_evidence, share_right
+from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.clusters import mean_of_intervals
 from moot.evals._stats.estimates import estimate
 from moot.evals._stats.significance import Interval
 from moot.nodes._steps.score import average
 
-CONSTANT = {NOTHING_SETTLED: "always the label for open claims"}
-"""The name of a constant answer whose label differs between benchmarks."""
+CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
+"""Names for constant answers whose label differs between benchmarks."""
 
 
 @dataclass
 class Line:
-    """A system on each benchmark on which it was measured, by the number of the column."""
+    """A row of the overview: the figures of a system, by the place of the benchmark among the columns."""
 
     name: str
     nested: bool
@@ -28,75 +28,77 @@ class Line:
     systems: dict[int, System] = field(default_factory=dict)
 
 
-def score_of(system: System, study: Study, ids: frozenset[str]) -> Interval:
+def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
     """The first measure on these items: with Wilson's interval for one run, the bootstrap's for several."""
-    return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.headline, ids)
+    return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.first_measure, ids)
 
 
-def lines_of(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
-    """The benchmarks, each with the number of compared items by model, and a line for each system and model."""
+def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
+    """The benchmarks, each with the number of compared items for each model, and a line for each system and model."""
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}
     for study in studies:
         ids = study.same_items
-        at = places.setdefault((study.benchmark.title, study.data), len(places))
-        counts.setdefault(at, []).append(len(ids))
+        place = places.setdefault((study.benchmark.title, study.data), len(places))
+        counts.setdefault(place, []).append(len(ids))
         for system in study.systems:
             derived = system.of is None and not system.runs
-            own = CONSTANT.get(str(system.control), str(system.control)) if derived else system.label
-            key = (own, system.of, study.model or "several models")
+            name = CONSTANT_NAMES.get(str(system.control), str(system.control)) if derived else system.label
+            key = (name, system.of, study.model or "several models")
             line = lines.setdefault(key, Line(key[0], system.of is not None, key[2]))
-            line.scores[at], line.systems[at] = score_of(system, study, ids), system
+            line.scores[place], line.systems[place] = first_measure_interval(system, study, ids), system
     titles = [", ".join(filter(None, named)) for named in places]
-    return [(title, counts[at]) for at, title in enumerate(titles)], list(lines.values())
+    return [(title, counts[place]) for place, title in enumerate(titles)], list(lines.values())
 
 
 def overview_table(studies: Sequence[Study]) -> Table | None:
     """Systems x benchmarks with averages; None if there is no study."""
-    benchmarks, lines = lines_of(studies)
-    several = len({line.model for line in lines}) > 1
+    benchmarks, lines = overview_lines(studies)
+    many_models = len({line.model for line in lines}) > 1
     heads = [SYSTEM, *columns("text", model="")]
     for n, (title, items) in enumerate(benchmarks, 1):
-        said = f"{min(items)}" if min(items) == max(items) else f"{min(items)} to {max(items)}"
-        heads.append(Column(f"score_{n}", f"{title} (n = {said})", "share"))
+        count = f"{min(items)}" if min(items) == max(items) else f"{min(items)} to {max(items)}"
+        heads.append(Column(f"score_{n}", f"{title} (n = {count})", "share"))
     heads += columns("share", average="average")
-    heads += columns("number", tokens="tokens an item", calls="calls an item", seconds="seconds an item")
-    heads += columns("money", cost="USD an item")
+    heads += columns("number", tokens="tokens per item", calls="calls per item", seconds="seconds per item")
+    heads += columns("money", cost="USD per item")
     heads += columns("count", errors="missing answers", lost="items with less evidence")
-    measures = list(dict.fromkeys(TITLES[study.headline] for study in studies))
-    rows = [_row(line, len(benchmarks), several) for line in lines]
-    return table(
+    measures = list(dict.fromkeys(TITLES[study.first_measure] for study in studies))
+    rows = [_line_cells(line, len(benchmarks), many_models) for line in lines]
+    return make_table(
         "overview",
         "Systems and benchmarks",
-        f"{', '.join(measures).capitalize()}. In brackets 95% intervals: Wilson's of a single run, the bootstrap's of "
-        "several, both over groups of items. On each benchmark all systems are compared on the same items: those of "
-        "which every system has an answer or an abstention, with the same right answers. The average gives each "
-        "benchmark the same weight; its interval takes benchmarks for independent (Zou and Donner 2008). A system "
-        "without all benchmarks has no average. What an item takes is a mean over the benchmarks' means. Missing "
-        "answers are those of failed debates; items with less evidence are those on which a source failed, another "
-        "stood in for it, or nothing was found.",
+        f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
+        "for several, both over groups of items. On each benchmark, all systems are compared on the same items: those "
+        "on which every system has an answer or an abstention, with the same right answers. The average gives each "
+        "benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system "
+        "without all benchmarks has no average. Tokens, calls, seconds and USD are means over the benchmarks' means. "
+        "Missing answers are those of failed debates. Items with less evidence are those for which a source failed, a "
+        "fallback was used, or nothing was found.",
         heads,
         rows,
     )
 
 
-def _row(line: Line, benchmarks: int, several: bool) -> list[Cell]:
+def _line_cells(line: Line, benchmarks: int, many_models: bool) -> list[Cell]:
     name: Cell = Nested(line.name) if line.nested else line.name
-    scores: list[Cell] = [line.scores.get(at) for at in range(benchmarks)]
-    whole = [line.scores[at] for at in range(benchmarks) if at in line.scores]
-    mean = mean_of_intervals(whole) if len(whole) == benchmarks > 1 else None
+    scores: list[Cell] = [line.scores.get(place) for place in range(benchmarks)]
+    known = [line.scores[place] for place in range(benchmarks) if place in line.scores]
+    mean = mean_of_intervals(known) if len(known) == benchmarks > 1 else None
     runs = [system for system in line.systems.values() if system.runs]
     means = [[average_cost(system, figure) for system in runs] for figure in ("tokens", "calls", "seconds", "cost")]
-    spent: list[Cell] = ["" if not runs else None if None in of else average(of) for of in means]
+    spent: list[Cell] = ["" if not runs else None if None in values else average(values) for values in means]
     errors: Cell = sum(system.errors for system in runs) if runs else ""
-    lost: Cell = sum(lost_evidence(system) for system in runs) if runs else ""
-    return [name, line.model if several else "", *scores, mean, *spent, errors, lost]
+    less_evidence: Cell = sum(count_less_evidence(system) for system in runs) if runs else ""
+    return [name, line.model if many_models else "", *scores, mean, *spent, errors, less_evidence]
 
 
 def average_cost(system: System, figure: str) -> float | None:
     """The average cost of an item with an outcome: tokens, calls, seconds, or USD as ``cost``."""
-    seen = system.answered
+    observations = system.answered
     if figure == "tokens":
-        return average([one.tokens for one in seen])
-    return average([one.cost if figure == "cost" else one.figure(figure) for one in seen])
+        return average([observation.tokens for observation in observations])
+    return average(
+        [observation.cost if figure == "cost" else observation.figure(figure) for observation in observations]
+    )

@@ -15,28 +15,31 @@ from moot.evals._report.drawing import (
     Picture,
     Rows,
     by_system,
-    dots,
+    draw_dots,
+    draw_panels,
     error_bars,
     line_style,
+    make_picture,
     name_rows,
     open_figure,
-    panels,
-    picture,
-    scale,
-    short,
+    set_scale,
+    shorten,
     system_styles,
 )
 from moot.evals._report.tables import Table
 from moot.evals._stats.significance import Interval
 
 
-def pictures(tables: Mapping[str, Table]) -> list[Picture]:
-    """Draw the pictures of these tables, which are given by their keys.
+def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
+    """Draw the pictures of tables.
+
+    Args:
+        tables: the tables by their keys.
 
     Raises:
         UserError: matplotlib is not installed.
     """
-    return [made for key, draw in DRAWN.items() if key in tables and (made := draw(tables)) is not None]
+    return [picture for key, draw in DRAW_FUNCTIONS.items() if key in tables and (picture := draw(tables)) is not None]
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -44,85 +47,90 @@ def pictures(tables: Mapping[str, Table]) -> list[Picture]:
 
 def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
     """Every system's scores with their intervals."""
-    of = tables["systems"]
-    shares = [c for c in of.columns if c.kind == "share" and c.key != "wilson"]
+    table = tables["systems"]
+    shares = [c for c in table.columns if c.kind == "share" and c.key != "wilson"]
     if not shares:
         return None
-    failed = zip(of.column("system"), of.column("errors"), strict=True)
-    names = [short(name) + (f" (errors: {errors})" if errors else "") for name, errors in failed]
+    failed = zip(table.column("system"), table.column("errors"), strict=True)
+    names = [shorten(name) + (f" (errors: {errors})" if errors else "") for name, errors in failed]
     with open_figure("scores", 1 + 0.28 * len(names)) as (figure, files):
         all_axes = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
         for axes, column in zip(all_axes, shares, strict=True):
-            dots(axes, of.column(column.key), system_styles(of))
+            draw_dots(axes, table.column(column.key), system_styles(table))
             axes.set_xlabel(column.title)
         name_rows(all_axes[0], names)
-    said = "; ".join(f"{n} {v.value:.3f}" for n, v in _known(names, of.column(shares[0].key)))
-    alt = f"Scores with 95% intervals, one row a system. {shares[0].title.capitalize()}: {said}."
-    return picture("scores", "Scores", alt, files, of)
+    listed = "; ".join(f"{n} {v.value:.3f}" for n, v in _known_intervals(names, table.column(shares[0].key)))
+    alt = f"Scores with 95% intervals, a row per system. {shares[0].title.capitalize()}: {listed}."
+    return make_picture("scores", "Scores", alt, files, table)
 
 
-def _known(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[str, Interval]]:
+def _known_intervals(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[str, Interval]]:
     intervals = zip(names, cells, strict=True)
     return [(name, cell) for name, cell in intervals if isinstance(cell, Interval) and cell.value is not None]
 
 
 def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
     """The difference between every system and its baseline."""
-    of = tables["differences"]
-    shown = [column for column in of.columns if column.kind == "signed"]
+    table = tables["differences"]
+    shown = [column for column in table.columns if column.kind == "signed"]
     if not shown:
         return None
-    names = [f"{short(a)}\nless {short(b)}" for a, b in zip(of.column("system"), of.column("against"), strict=True)]
+    names = [
+        f"{shorten(a)}\nless {shorten(b)}" for a, b in zip(table.column("system"), table.column("against"), strict=True)
+    ]
     with open_figure("differences", 1 + 0.45 * len(names)) as (figure, files):
         all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axes, column in zip(all_axes, shown, strict=True):
             axes.axvline(0, color=INK, linewidth=1, linestyle="--")
-            dots(axes, of.column(column.key), [line_style(0)] * len(names))
+            draw_dots(axes, table.column(column.key), [line_style(0)] * len(names))
             axes.set_xlabel(column.title)
         name_rows(all_axes[0], names)
-    said = "; ".join(f"{n} {v.value:+.3f}" for n, v in _known(names, of.column(shown[0].key)))
-    alt = f"Differences with 95% paired intervals around a line at zero. {said}."
-    return picture("differences", "Paired differences", " ".join(alt.split()), files, of)
+    listed = "; ".join(f"{n} {v.value:+.3f}" for n, v in _known_intervals(names, table.column(shown[0].key)))
+    alt = f"Differences with 95% paired intervals around a line at zero. {listed}."
+    return make_picture("differences", "Paired differences", " ".join(alt.split()), files, table)
 
 
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
-    """Score against the cost of an item or, if the cost of a system is unknown, against its tokens."""
-    of = tables["costs"]
-    priced = of.has("cost") and None not in of.column("cost")
-    by, unit = ("cost", "USD an item") if priced else ("tokens", "tokens an item")
-    if not of.has(f"front_{by}"):
+    """Score by the cost of an item or, if a system's cost is unknown, by its tokens."""
+    table = tables["costs"]
+    priced = table.has("cost") and None not in table.column("cost")
+    by, unit = ("cost", "USD per item") if priced else ("tokens", "tokens per item")
+    if not table.has(f"front_{by}"):
         return None
-    places = list(zip(map(short, of.column("system")), of.column(by), of.column("score"), strict=True))
+    places = list(zip(map(shorten, table.column("system")), table.column(by), table.column("score"), strict=True))
     known = [x is not None and y is not None for _, x, y in places]
-    best = sorted((x, y) for (_, x, y), yes in zip(places, of.column(f"front_{by}"), strict=True) if yes)
+    best = sorted((x, y) for (_, x, y), on_front in zip(places, table.column(f"front_{by}"), strict=True) if on_front)
     with open_figure("front", max(3.2, 1 + 0.2 * len(places))) as (figure, files):
         axes = figure.subplots()
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
-        there = Counter[tuple[float, float]]()
-        for (name, x, y), style, drawn in zip(places, system_styles(of), known, strict=True):
-            if drawn:  # around points in the same place
-                axes.plot([x], [y], markersize=8 + 5 * there[x, y], label=name, **style)
-                there[x, y] += 1
-        scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
+        drawn_at = Counter[tuple[float, float]]()
+        for (name, x, y), style, drawn in zip(places, system_styles(table), known, strict=True):
+            if drawn:  # a larger marker surrounds points in the same place
+                axes.plot([x], [y], markersize=8 + 5 * drawn_at[x, y], label=name, **style)
+                drawn_at[x, y] += 1
+        set_scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
         axes.set_xlabel(unit)
-        axes.set_ylabel(title_of(of, "score"))
+        axes.set_ylabel(column_title(table, "score"))
         figure.legend(loc="outside right upper")
-    parts = [f"{n} {y:.3f} at {x:,.4g}" if ok else f"{n} unknown" for (n, x, y), ok in zip(places, known, strict=True)]
-    alt = f"Score by {unit}; a broken line joins the systems that no other beats in both. {'; '.join(parts)}."
-    return picture("front", "Cost and score" if priced else "Tokens and score", alt, files, of)
+    parts = [
+        f"{n} {y:.3f} at {x:,.4g}" if is_known else f"{n} unknown"
+        for (n, x, y), is_known in zip(places, known, strict=True)
+    ]
+    alt = f"Score by {unit}; a dashed line joins the systems that no other system beats in both. {'; '.join(parts)}."
+    return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)
 
 
-def title_of(of: Table, key: str) -> str:
+def column_title(table: Table, key: str) -> str:
     """The heading of a column."""
-    return next(column.title for column in of.columns if column.key == key)
+    return next(column.title for column in table.columns if column.key == key)
 
 
-# --- panels, one a system ---------------------------------------------------------------------------------------------
+# --- a panel per system -----------------------------------------------------------------------------------------------
 
 
 def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
     """The share of right answers by confidence; the larger a dot, the more items."""
-    of = tables["reliability"]
+    table = tables["reliability"]
 
     def draw(axes: Any, rows: Rows) -> None:
         most = max(row["items"] for row in rows)
@@ -133,14 +141,14 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
         axes.scatter(*points, s=sizes, color=COLOURS[0], marker="o", zorder=3)
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xticks=TICKS, yticks=TICKS, aspect="equal")
 
-    files = panels("reliability", of, draw, "mean confidence of a bin", "share that is right", 2.6)
-    alt = "The share that is right by confidence, one panel a system. Below the diagonal the system is too sure."
-    return picture("reliability", "Reliability", alt, files, of)
+    files = draw_panels("reliability", table, draw, "mean confidence of a bin", "share that is right", 2.6)
+    alt = "The share that is right by confidence, a panel per system. Below the diagonal, the system is too confident."
+    return make_picture("reliability", "Reliability", alt, files, table)
 
 
 def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
     """The score of each round's majority, and of the verdict."""
-    of = tables["rounds"]
+    table = tables["rounds"]
 
     def draw(axes: Any, rows: Rows) -> None:
         *rounds, end = [row["score"] for row in rows]
@@ -153,40 +161,42 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
         axes.set_xticks([*places, last], [*map(str, places), f"\n{VERDICT}"])
         axes.set_xlim(places[0] - 0.5, last + 0.5)
 
-    title = title_of(of, "score")
-    files = panels("rounds", of, draw, "stopped after round", title)
+    title = column_title(table, "score")
+    files = draw_panels("rounds", table, draw, "stopped after round", title)
     paths = {
         name: ", ".join(f"{row['round']} {row['score'].value:.3f}" for row in rows)
-        for name, rows in by_system(of).items()
+        for name, rows in by_system(table).items()
     }
-    said = "; ".join(f"{name}: {path}" for name, path in paths.items())
-    return picture("rounds", "By round", f"{title.capitalize()}, by round, and of the verdict. {said}.", files, of)
+    listed = "; ".join(f"{name}: {path}" for name, path in paths.items())
+    return make_picture(
+        "rounds", "By round", f"{title.capitalize()} of each round and of the verdict. {listed}.", files, table
+    )
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a broken
+    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a dashed
     one."""
-    of = tables["trial_rounds"]
-    groups = by_system(of)
-    shown = [name for name in ("novelty", "reflection") if of.has(name)]
+    table = tables["trial_rounds"]
+    groups = by_system(table)
+    shown = [name for name in ("novelty", "reflection") if table.has(name)]
     if not shown:
         return None
     with open_figure("trial_rounds", 0.6 + 1.9 * len(shown), max(4.2, 2.8 * len(groups))) as (figure, files):
         grid = figure.subplots(len(shown), len(groups), sharex=True, sharey="row", squeeze=False)
         for column, (system, rows) in zip(grid.T, groups.items(), strict=True):
             for axes, name in zip(column, shown, strict=True):
-                _both_debates(axes, rows, name)
+                _draw_both_debates(axes, rows, name)
                 axes.set_ylim(0, {"novelty": 1, "reflection": 2}[name])
-            column[0].set_title(short(system, LONGEST_TITLE), fontsize=9)
+            column[0].set_title(shorten(system, LONGEST_TITLE), fontsize=9)
             column[-1].set_xlabel("round")
         for axes, name in zip(grid[:, 0], shown, strict=True):
             axes.set_ylabel(name)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    alt = "How new what was found is, and how both sides rate their cases together, by round of both debates."
-    return picture("trial_rounds", "Novelty and reflection by round", alt, files, of)
+    alt = "Novelty of the found evidence, and the sum of both sides' ratings of their cases, by round of both debates."
+    return make_picture("trial_rounds", "Novelty and reflection by round", alt, files, table)
 
 
-def _both_debates(axes: Any, rows: Rows, name: str) -> None:
+def _draw_both_debates(axes: Any, rows: Rows, name: str) -> None:
     for n, (phase, line) in enumerate((("primary", "-"), ("switched", "--"))):
         points = [(r["round"], r[name]) for r in rows if r["debate"] == phase and r[name] is not None]
         style = line_style(n, hollow=n > 0) | {"linestyle": line}
@@ -199,37 +209,39 @@ def _both_debates(axes: Any, rows: Rows, name: str) -> None:
 
 def draw_stops(tables: Mapping[str, Table]) -> Picture | None:
     """The score by stop reason."""
-    of = tables["stops"]
-    rows = zip(of.column("system"), of.column("stop_reason"), of.column("items"), strict=True)
-    names = [f"{short(system)}: {str(reason).replace('_', ' ')} ({items})" for system, reason, items in rows]
-    alt = "Scores with 95% intervals by why debates stopped."
-    return _row_picture("stops", "By stop reason", of, names, "score", alt, 0)
+    table = tables["stops"]
+    rows = zip(table.column("system"), table.column("stop_reason"), table.column("items"), strict=True)
+    names = [f"{shorten(system)}: {str(reason).replace('_', ' ')} ({items})" for system, reason, items in rows]
+    alt = "Scores with 95% intervals by stop reason."
+    return _row_picture("stops", "By stop reason", table, names, "score", alt, 0)
 
 
 def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
     """Kappa of every pair of judges."""
-    of = tables["judges"]
-    if not of.has("kappa"):
+    table = tables["judges"]
+    if not table.has("kappa"):
         return None
-    names = [f"{short(system)}: {first}, {second}" for system, first, second, *_ in of.rows]
-    alt = "Cohen's kappa of each pair of judges: 1 is agreement throughout, 0 that of chance."
-    return _row_picture("judges", "Agreement between judges", of, names, "kappa", alt, -1)
+    names = [f"{shorten(system)}: {first}, {second}" for system, first, second, *_ in table.rows]
+    alt = "Cohen's kappa of each pair of judges: 1 is full agreement, 0 is agreement by chance."
+    return _row_picture("judges", "Agreement between judges", table, names, "kappa", alt, -1)
 
 
-def _row_picture(key: str, title: str, of: Table, names: Sequence[str], column: str, alt: str, least: float) -> Picture:
-    """A dot in each row, one look for each system, on a scale from the least value to 1."""
-    systems = list(dict.fromkeys(map(str, of.column("system"))))
-    looks = [line_style(systems.index(str(name))) for name in of.column("system")]
+def _row_picture(
+    key: str, title: str, table: Table, names: Sequence[str], column: str, alt: str, least: float
+) -> Picture:
+    """Draw a dot in each row, in one style for each system, on a scale from the least value to 1."""
+    systems = list(dict.fromkeys(map(str, table.column("system"))))
+    styles = [line_style(systems.index(str(name))) for name in table.column("system")]
     with open_figure(key, 1 + 0.28 * len(names)) as (figure, files):
         axes = figure.subplots()
-        dots(axes, of.column(column), looks)
-        axes.set_xlabel(title_of(of, column))
+        draw_dots(axes, table.column(column), styles)
+        axes.set_xlabel(column_title(table, column))
         axes.set_xlim(least - 0.03, 1.03)
         name_rows(axes, names)
-    return picture(key, title, alt, files, of)
+    return make_picture(key, title, alt, files, table)
 
 
-DRAWN: dict[str, Callable[[Mapping[str, Table]], Picture | None]] = {
+DRAW_FUNCTIONS: dict[str, Callable[[Mapping[str, Table]], Picture | None]] = {
     "systems": draw_scores,
     "differences": draw_differences,
     "costs": draw_front,

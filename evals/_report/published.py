@@ -1,8 +1,8 @@
-"""Figures that the sources published for the same systems on the same benchmarks, beside ours.
+"""Figures that the papers published for the same systems on the same benchmarks, next to ours.
 
 The figures are printed in the papers' tables; ``published.jsonl`` names each table. Figures with another measure or
 other items than the benchmark has here are left out: S3's on GPQA, LongBench and SQuAD, those on MedQA, whose number of
-options the sources do not state, and PROClaim's on FEVEROUS, which has two labels there.
+options the papers do not state, and PROClaim's on FEVEROUS, which has two labels there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from moot.evals._report.comparison import Study
 from moot.evals._report.scores import SYSTEM, TITLES
-from moot.evals._report.tables import Cell, Table, columns, table
+from moot.evals._report.tables import Cell, Table, columns, make_table
 from moot.evals._stats.estimates import estimate
 from moot.evals._stats.significance import Interval, wilson
 
@@ -25,7 +25,7 @@ class PublishedFigure(NamedTuple):
 
     Attributes:
         source: the paper.
-        where: the table.
+        where: the table in the paper.
         benchmark: a key of the catalogue.
         graph: our name of the system.
         model: the paper's name of the model.
@@ -49,26 +49,26 @@ class PublishedFigure(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def published() -> tuple[PublishedFigure, ...]:
-    """All figures."""
+def published_figures() -> tuple[PublishedFigure, ...]:
+    """All figures in ``published.jsonl``."""
     text = files("moot.evals._report").joinpath("published.jsonl").read_text(encoding="utf-8")
     return tuple(PublishedFigure(**json.loads(line)) for line in text.splitlines())
 
 
-def interval_of(one: PublishedFigure) -> tuple[Interval, str]:
+def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
     """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of
     items."""
-    if one.low is not None and one.high is not None:
-        return Interval(one.value, one.low, one.high, one.n), "theirs, as printed"
-    if one.measure == "token_f1" or one.measure == "macro_f1":
-        return Interval(one.value, None, None, one.n, reason="none is printed"), "none"
-    right = round(one.value * one.n)
-    ours = wilson([place < right for place in range(one.n)])
-    return Interval(one.value, ours.low, ours.high, one.n), "Wilson's, from their value and n"
+    if figure.low is not None and figure.high is not None:
+        return Interval(figure.value, figure.low, figure.high, figure.n), "theirs, as printed"
+    if figure.measure == "token_f1" or figure.measure == "macro_f1":
+        return Interval(figure.value, None, None, figure.n, reason="none is printed"), "none"
+    right = round(figure.value * figure.n)
+    computed = wilson([place < right for place in range(figure.n)])
+    return Interval(figure.value, computed.low, computed.high, figure.n), "Wilson's, from their value and n"
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Our systems beside the same systems in the papers; None if there is none."""
+    """Our figures of systems next to the papers' figures of the same systems; None if no paper has any."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),
@@ -78,22 +78,23 @@ def published_table(studies: Sequence[Study]) -> Table | None:
     heads += columns("text", their_model="their model", interval="their interval", source="from")
     rows: list[list[Cell]] = []
     for study in studies:
-        for system in (one for one in study.measured if one.control is None):
-            for one in published():
-                if (one.benchmark, one.graph) != (study.benchmark.name, system.runs[0].graph):
+        for system in (system for system in study.measured if system.control is None):
+            for figure in published_figures():
+                if (figure.benchmark, figure.graph) != (study.benchmark.name, system.runs[0].graph):
                     continue
-                measure = study.headline if one.measure == "first" else one.measure
+                measure = study.first_measure if figure.measure == "first" else figure.measure
                 if measure not in study.benchmark.metrics:
                     continue
-                theirs, whose = interval_of(one)
+                theirs, origin = figure_interval(figure)
                 named: list[Cell] = [study.benchmark.title, TITLES[measure]]
-                own: list[Cell] = [estimate(system, measure, study.same_items), study.model or "several"]
-                told: list[Cell] = [theirs, one.n, one.model, whose, f"{one.source}, {one.where}"]
-                rows.append([system.label, *named, *own, *told])
-    return table(
+                our_cells: list[Cell] = [estimate(system, measure, study.same_items), study.model or "several"]
+                place = f"{figure.source}, {figure.where}"
+                their_cells: list[Cell] = [theirs, figure.n, figure.model, origin, place]
+                rows.append([system.label, *named, *our_cells, *their_cells])
+    return make_table(
         "published",
-        "The sources' figures beside ours",
-        "The sources' figures are from other items, models, prompts and evidence than ours: a difference says nothing "
+        "The papers' figures and ours",
+        "The papers' figures are from other items, models, prompts and evidence than ours: a difference says nothing "
         "about the system, and is not tested. Our figures are over the items that all our systems have. In brackets "
         "are 95% intervals: ours by the bootstrap over groups of items; theirs as printed, else Wilson's from their "
         "value and number of items.",

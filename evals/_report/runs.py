@@ -8,29 +8,29 @@ from collections.abc import Iterator
 
 from moot.evals._report.comparison import Study
 from moot.evals._report.scores import SYSTEM, TITLES
-from moot.evals._report.tables import Cell, Table, columns, table
+from moot.evals._report.tables import Cell, Table, columns, make_table
 from moot.evals._runs.logs import LoggedRun
 from moot.nodes._steps.score import average
 from moot.retrievers._evidence import clean
 
-LONGEST = 2000
+LONGEST_SETTINGS = 2000
 """Maximum number of characters shown of settings."""
 
 
 def runs_table(study: Study) -> Table | None:
-    """Every log that counts."""
-    heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.headline])]
+    """The logs of all systems: a row for each run."""
+    heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.first_measure])]
     heads += columns("count", items="", errors="", not_run="")
     heads += columns("text", status="", created="", log="", versions="")
     rows: list[list[Cell]] = []
     for system in study.measured:
         for run, items in zip(system.runs, system.items, strict=True):
-            failed = sum(seen.outcome is None for seen in items.values())
-            score = average([seen.scores.get(study.headline) for seen in items.values()])
+            failed = sum(observation.outcome is None for observation in items.values())
+            score = average([observation.scores.get(study.first_measure) for observation in items.values()])
             counts: list[Cell] = [len(items) - failed, failed, run.planned - len(items) or ""]
-            said: list[Cell] = [run.status, run.created, run.file, run.versions]
-            rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *said])
-    return table("runs", "Runs", "One log each; items are those with an outcome.", heads, rows)
+            texts: list[Cell] = [run.status, run.created, run.file, run.versions]
+            rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *texts])
+    return make_table("runs", "Runs", "Each row is a log; items are those with an outcome.", heads, rows)
 
 
 def settings_table(study: Study) -> Table | None:
@@ -40,24 +40,24 @@ def settings_table(study: Study) -> Table | None:
     for system in study.measured:
         settings = {key: value for key, value in system.runs[0].settings.items() if key != "seed"}
         text = clean(json.dumps(settings, ensure_ascii=False, sort_keys=True, default=str))
-        cut = f"{text[:LONGEST]}... ({len(text):,} characters)" if len(text) > LONGEST else text
-        called = sorted({pair for seen in system.observations for pair in seen.models})
-        models = [f"{model} ({reported})" if reported else model for model, reported in called]
+        cut = f"{text[:LONGEST_SETTINGS]}... ({len(text):,} characters)" if len(text) > LONGEST_SETTINGS else text
+        reported_models = sorted({pair for observation in system.observations for pair in observation.models})
+        models = [f"{model} ({reported})" if reported else model for model, reported in reported_models]
         rows.append([system.label, cut, ", ".join(models)])
-    return table("settings", "Settings", "As in the logs; all others are defaults.", heads, rows)
+    return make_table("settings", "Settings", "As in the logs; all other settings have their defaults.", heads, rows)
 
 
 def errors_table(study: Study) -> Table | None:
-    """Why items are missing."""
+    """The reasons why items are missing."""
     heads = [SYSTEM, *columns("text", error=""), *columns("count", items=""), *columns("text", example="for example")]
     rows: list[list[Cell]] = []
     for system in study.measured:
-        failed = [seen for seen in system.observations if seen.outcome is None]
-        for kind, count in Counter(str(seen.error) for seen in failed).most_common():
-            example = next(seen for seen in failed if str(seen.error) == kind)
+        failed = [observation for observation in system.observations if observation.outcome is None]
+        for kind, count in Counter(str(observation.error) for observation in failed).most_common():
+            example = next(observation for observation in failed if str(observation.error) == kind)
             rows.append([system.label, kind, count, f"{example.id}: {example.detail}"])
     caption = "These items are missing data: they count in no score, neither as right nor as wrong."
-    return table("errors", "Errors", caption, heads, rows)
+    return make_table("errors", "Errors", caption, heads, rows)
 
 
 def warnings_table(study: Study) -> Table | None:
@@ -66,25 +66,27 @@ def warnings_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         items, times = Counter[str](), Counter[str]()
-        for seen in system.observations:
-            items.update(seen.warnings.keys())
-            times.update(seen.warnings)
+        for observation in system.observations:
+            items.update(observation.warnings.keys())
+            times.update(observation.warnings)
         rows += [[system.label, kind, items[kind], count] for kind, count in times.most_common()]
-    return table("warnings", "Warnings", "By kind; a result document says where each arose.", heads, rows)
+    return make_table(
+        "warnings", "Warnings", "Warnings by kind; result documents say where each warning occurred.", heads, rows
+    )
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def notes_of(study: Study) -> list[str]:
+def study_notes(study: Study) -> list[str]:
     """Notes on a study, shown beside its tables."""
-    notes = [*study.notes, *_of_items(study), *_of_runs(study)]
+    notes = [*study.notes, *_item_notes(study), *_run_notes(study)]
     if study.model is None:
-        notes.append("These systems have models of their own, or several: see the settings.")
+        notes.append("These systems have several models, or models of their own: see the settings.")
     return list(dict.fromkeys(notes))
 
 
-def _of_items(study: Study) -> Iterator[str]:
+def _item_notes(study: Study) -> Iterator[str]:
     """Notes on items that differ between systems or logs."""
     sets = {system.label: set(system.gold) for system in study.measured}
     everywhere, anywhere = set.intersection(*sets.values()), set.union(*sets.values())
@@ -92,27 +94,28 @@ def _of_items(study: Study) -> Iterator[str]:
         counts = ", ".join(f"{label} {len(ids)}" for label, ids in sets.items())
         yield (
             f"The systems were not measured on the same items: {len(everywhere)} of {len(anywhere)} are common to all "
-            f"({counts}). Scores are of each system's own items; paired tests take those that both have."
+            f"({counts}). Scores of systems are over the common items with an outcome, paired tests over the items "
+            "that both systems have, and details over all items of a system."
         )
     golds: dict[str, set[tuple[str, ...]]] = {}
     for system in study.measured:
         for id, gold in system.gold.items():
             golds.setdefault(id, set()).add(gold)
-    if differing := sorted(id for id, several in golds.items() if len(several) > 1):
+    if differing := sorted(id for id, answers in golds.items() if len(answers) > 1):
         yield (
             f"The right answers of {len(differing)} items differ between logs (such as {differing[0]}); paired tests "
             "leave these items out."
         )
-    if len(versions := {run.items for run in _runs(study)}) > 1:
-        yield f"The logs are of {len(versions)} different sets of items, by their tasks' versions."
-    if len(judges := {str(run.judge) for run in _runs(study)}) > 1:
+    if len(versions := {run.items for run in _all_runs(study)}) > 1:
+        yield f"The logs have {len(versions)} different sets of items, according to their tasks' versions."
+    if len(judges := {str(run.judge) for run in _all_runs(study)}) > 1:
         yield f"Answers in words were judged by different models: {', '.join(sorted(judges))}."
 
 
-def _of_runs(study: Study) -> Iterator[str]:
+def _run_notes(study: Study) -> Iterator[str]:
     """Notes on incomplete runs, notes from logs, and unknown costs."""
-    runs = _runs(study)
-    said: dict[str, list[str]] = {}
+    runs = _all_runs(study)
+    files_by_note: dict[str, list[str]] = {}
     for run in runs:
         if run.status != "success":
             yield f"{run.file} ({run.system}): Inspect's status is {run.status}."
@@ -120,31 +123,35 @@ def _of_runs(study: Study) -> Iterator[str]:
             left = run.planned - len(run.observations)
             yield f"{run.file} ({run.system}): {left} of {run.planned} items were not run."
         for note in run.notes:
-            said.setdefault(note, []).append(run.file)
-    for note, files in said.items():
+            files_by_note.setdefault(note, []).append(run.file)
+    for note, files in files_by_note.items():
         yield f"{'all logs' if 1 < len(files) == len(runs) else ', '.join(files)}: {note}."
     if unpriced := unpriced_models(study):
-        yield f"No price is known for {', '.join(unpriced)}: what they cost is unknown, and never zero; see --prices."
+        yield f"No price is known for {', '.join(unpriced)}: their cost is unknown, not zero; see --prices."
     for system in study.measured:
-        if lost := sum(seen.document is None for seen in system.observations):
+        if without_document := sum(observation.document is None for observation in system.observations):
             yield (
-                f"{system.label}: {lost} samples left no result document: what they took is unknown, and so is what "
-                "all samples took."
+                f"{system.label}: {without_document} samples left no result document: their cost is unknown, and so is "
+                "the total."
             )
-        if uncounted := sum(seen.tokens is None for seen in system.answered):
+        if uncounted := sum(observation.tokens is None for observation in system.answered):
             yield f"{system.label}: the endpoint did not count all tokens of {uncounted} items."
-        told = [seen.document for seen in system.observations if seen.document is not None]
-        if kept := sum(document["from_ledger"] for document in told):
-            calls = sum(document["calls"] for document in told)
-            yield f"{system.label}: {kept} of {calls} calls came from the ledger and cost nothing."
+        documents = [observation.document for observation in system.observations if observation.document is not None]
+        if from_ledger := sum(document["from_ledger"] for document in documents):
+            calls = sum(document["calls"] for document in documents)
+            yield f"{system.label}: {from_ledger} of {calls} calls came from the ledger and cost nothing."
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models of items with known tokens but unknown cost, except models that have a known cost."""
-    seen = [one for system in study.measured for one in system.answered if one.tokens is not None]
-    priced = {model for one in seen if one.cost is not None for model, _ in one.models}
-    return sorted({model for one in seen if one.cost is None for model, _ in one.models} - priced)
+    """Models without a known price: items with calls to them have a number of tokens, but never a cost."""
+    observations = [
+        observation for system in study.measured for observation in system.answered if observation.tokens is not None
+    ]
+    priced = {model for observation in observations if observation.cost is not None for model, _ in observation.models}
+    return sorted(
+        {model for observation in observations if observation.cost is None for model, _ in observation.models} - priced
+    )
 
 
-def _runs(study: Study) -> list[LoggedRun]:
+def _all_runs(study: Study) -> list[LoggedRun]:
     return [run for system in study.measured for run in system.runs]

@@ -8,9 +8,9 @@ from statistics import stdev, variance
 from typing import NamedTuple
 
 from moot.evals._report.comparison import Study, System
-from moot.evals._report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.clusters import by_group, clustered_wilson
-from moot.evals._stats.estimates import estimate, over_items, run_means
+from moot.evals._stats.estimates import estimate, mean_over_items, run_means
 from moot.evals._stats.item_scores import item_score
 from moot.evals._stats.metrics import by_label
 from moot.evals._stats.observations import Observation
@@ -41,31 +41,38 @@ TITLES = {
 }
 """Names of measures."""
 FIGURES = ("calls", "depth", "rounds", "seconds")
-"""Figures of a result document that are averaged."""
+"""Figures of result documents whose means are shown."""
 
 
-LOST = ("retrieval_failed", "stand_in", "empty_retrieval", "no_evidence", "nothing_admitted", "premises_not_searched")
-"""Kinds of warnings for a debate with less or other evidence than its sources should return."""
+LESS_EVIDENCE = (
+    "retrieval_failed",
+    "stand_in",
+    "empty_retrieval",
+    "no_evidence",
+    "nothing_admitted",
+    "premises_not_searched",
+)
+"""Kinds of warnings in debates with less or other evidence than their sources should return."""
 
-BEST = (
-    " Best possible: some items ask the same and have different right answers; a system that gives "
-    "them the same answer cannot have a larger share right."
+BEST_POSSIBLE_NOTE = (
+    " Best possible: some items ask the same question but have different right answers; a system that gives them the "
+    "same answer cannot have a larger share right."
 )
 
 
-def lost_evidence(system: System) -> int:
+def count_less_evidence(system: System) -> int:
     """The number of items with less or other evidence than they should have, over all runs."""
-    return sum(not seen.warnings.keys().isdisjoint(LOST) for seen in system.observations)
+    return sum(not observation.warnings.keys().isdisjoint(LESS_EVIDENCE) for observation in system.observations)
 
 
-def name_of(system: System) -> Cell:
+def name_cell(system: System) -> Cell:
     """The cell that names a row; controls are below their system."""
     return Nested(system.label) if system.of else system.label
 
 
-def right(seen: Observation, study: Study) -> bool | None:
+def is_right(observation: Observation, study: Study) -> bool | None:
     """Whether one item is right by the study's first measure; None if it is missing."""
-    value = seen.scores.get(study.headline)
+    value = observation.scores.get(study.first_measure)
     return None if value is None else value == 1
 
 
@@ -73,7 +80,7 @@ def right(seen: Observation, study: Study) -> bool | None:
 
 
 def systems_table(study: Study) -> Table | None:
-    """Every system with its scores, and the numbers of items that they do not cover."""
+    """Every system with its scores, and the numbers of items that the scores do not cover."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
@@ -82,38 +89,37 @@ def systems_table(study: Study) -> Table | None:
         "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
     )
     same = len(study.same_items)
-    fewer = any(len({seen.id for seen in system.answered}) > same for system in study.systems)
-    return table(
+    fewer = any(len({observation.id for observation in system.answered}) > same for system in study.systems)
+    return make_table(
         "systems",
         f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        f"All scores are of the same {len(study.same_items):,} items: those of which every system has an outcome, with "
-        "the same right answers. "
-        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
-        "failed, another stood in for it, or "
-        "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
-        f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
-        "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
-        f"constant answer does better.{BEST if ceiling_of(study.measured) else ''}",
+        f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
+        "answers. Abstentions and replies that could not be used are not right; see the policies. With less evidence: "
+        "a source failed, a fallback was used, or nothing was found; see the warnings. In brackets: 95% percentile "
+        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). Several runs have their mean score. "
+        "Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior is "
+        "chosen on these same items, so no constant answer does better."
+        f"{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
-        [_scores(system, study, first, others) for system in study.systems],
+        [_system_cells(system, study, first, others) for system in study.systems],
     )
 
 
-def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
-    unusable = sum(seen.unusable for seen in system.answered)
-    silent = sum(seen.outcome == ABSTAINED for seen in system.answered) - unusable
-    counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
-    counts += [unusable, lost_evidence(system) if system.runs else ""]
+def _system_cells(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
+    unusable = sum(observation.unusable for observation in system.answered)
+    abstained = sum(observation.outcome == ABSTAINED for observation in system.answered) - unusable
+    counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", abstained]
+    counts += [unusable, count_less_evidence(system) if system.runs else ""]
     same = study.same_items
     share = share_right(system, study, same) if len(system.items) == 1 else None
-    best = ceiling_of([system] if system.runs else study.measured)
+    best = lowest_ceiling([system] if system.runs else study.measured)
     scores = [estimate(system, first, same), best, share, *(estimate(system, name, same) for name in others)]
-    return [name_of(system), system.of or "", *counts, *scores]
+    return [name_cell(system), system.of or "", *counts, *scores]
 
 
-def ceiling_of(systems: Sequence[System]) -> float | None:
-    """The best accuracy that the items of systems allow, if it is below 1 (`Run.ceiling`)."""
+def lowest_ceiling(systems: Sequence[System]) -> float | None:
+    """The best accuracy that the items of systems allow, if it is below 1 (`LoggedRun.ceiling`)."""
     return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
 
 
@@ -121,25 +127,27 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
     """The share of right items in a single run, with Wilson's interval over groups.
 
     Args:
-        system: with one run.
-        study: its study.
+        system: a system with a single run.
+        study: the system's study.
         ids: the items; by default all.
     """
-    seen = [one for one in system.observations if ids is None or one.id in ids]
-    judged = [right(one, study) for one in seen]
-    return clustered_wilson(by_group((system.clusters[one.id] for one in seen), judged), judged.count(None))
+    observations = [observation for observation in system.observations if ids is None or observation.id in ids]
+    correct = [is_right(observation, study) for observation in observations]
+    return clustered_wilson(
+        by_group((system.clusters[observation.id] for observation in observations), correct), correct.count(None)
+    )
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
 def _labels_of(study: Study) -> list[str]:
-    """The labels of a study's items and of its task, in the task's order; empty if answers are not labels."""
+    """The labels of a study's task, in order, and of its items; empty if answers are not labels."""
     task = TASKS[study.benchmark.task]
     if task.kind not in ("labels", "choice"):
         return []
     known = [label for label, *_ in task.labels]
-    gold = sorted({seen.gold[0] for system in study.measured for seen in system.observations})
+    gold = sorted({observation.gold[0] for system in study.measured for observation in system.observations})
     return list(dict.fromkeys([*known, *gold]))
 
 
@@ -151,19 +159,19 @@ def confusion_table(study: Study) -> Table | None:
     heads += columns("count", other="another answer", none="no answer", errors="missing")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        counts = Counter((seen.gold[0], seen.outcome) for seen in system.observations)
+        counts = Counter((observation.gold[0], observation.outcome) for observation in system.observations)
         for label in labels:
-            of = {outcome: count for (right, outcome), count in counts.items() if right == label}
-            if of:
-                named: list[Cell] = [of.pop(given, 0) for given in labels]
-                silent, missing = of.pop(ABSTAINED, 0), of.pop(None, 0)
-                every = sum(counts[key] for key in counts if key[0] == label)
-                rows.append([system.label, label, every, *named, sum(of.values()) or None, silent, missing])
-    return table(
+            outcomes = {outcome: count for (right, outcome), count in counts.items() if right == label}
+            if outcomes:
+                named: list[Cell] = [outcomes.pop(given, 0) for given in labels]
+                abstained, missing = outcomes.pop(ABSTAINED, 0), outcomes.pop(None, 0)
+                total = sum(counts[key] for key in counts if key[0] == label)
+                rows.append([system.label, label, total, *named, sum(outcomes.values()) or None, abstained, missing])
+    return make_table(
         "confusion",
         "Confusion matrix",
-        "How many items with each right label were given each answer, of all runs together. No answer: the system "
-        "ended without one. Missing: it failed.",
+        "The number of items with each right label that got each answer, over all runs. No answer: the system ended "
+        "without one. Missing: it failed.",
         heads,
         rows,
     )
@@ -176,35 +184,42 @@ def labels_table(study: Study) -> Table | None:
     heads += [*columns("share", precision="", recall="", f1="F1"), *columns("count", errors="missing items")]
     rows: list[list[Cell]] = []
     for system in study.measured:
-        seen = system.observations
-        scores = by_label([one.gold[0] for one in seen], [one.outcome for one in seen], labels)
-        missing = Counter(one.gold[0] for one in seen if one.outcome is None)
+        observations = system.observations
+        scores = by_label(
+            [observation.gold[0] for observation in observations],
+            [observation.outcome for observation in observations],
+            labels,
+        )
+        missing = Counter(observation.gold[0] for observation in observations if observation.outcome is None)
         rows += [[system.label, label, *scores[label], missing[label]] for label in labels]
-    return table(
+    return make_table(
         "labels",
         "By label",
-        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash "
-        "is not computable: the precision of a label that was never given, the recall of one that no item has.",
+        "All runs are pooled; missing items are left out. An item without an answer was given no label. A dash: the "
+        "figure cannot be computed, for example the precision of a label that was never given, or the recall of a "
+        "label that no item has.",
         heads,
         rows,
     )
 
 
 def strata_table(study: Study) -> Table | None:
-    """The first measure by the classes of items that the benchmark reports by."""
-    strata = sorted({seen.stratum for system in study.measured for seen in system.observations})
+    """The first measure by class of items, if the benchmark has classes."""
+    strata = sorted({observation.stratum for system in study.measured for observation in system.observations})
     heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
     rows: list[list[Cell]] = []
     for system in study.measured if len(strata) > 1 else ():
         for stratum in strata:
-            seen = [one for one in system.observations if one.stratum == stratum]
-            failed = sum(one.outcome is None for one in seen)
-            score = over_items(seen, [one.scores.get(study.headline) for one in seen])
-            if seen:
-                rows.append([system.label, stratum or "(none)", len(seen) - failed, failed, score])
-    caption = "95% intervals: Wilson's; of several runs, in which an item counts once, those of the bootstrap."
-    return table(
-        "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
+            observations = [observation for observation in system.observations if observation.stratum == stratum]
+            failed = sum(observation.outcome is None for observation in observations)
+            score = mean_over_items(
+                observations, [observation.scores.get(study.first_measure) for observation in observations]
+            )
+            if observations:
+                rows.append([system.label, stratum or "(none)", len(observations) - failed, failed, score])
+    caption = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
+    return make_table(
+        "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.first_measure], "share")], rows
     )
 
 
@@ -220,17 +235,17 @@ class ScoreAndCost(NamedTuple):
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
-"""Measures of a control's cost relative to its system's, by the end of the column's key."""
+"""Measures of a control's cost relative to its system's; each key is the ending of a column's key."""
 
 
 def costs_table(study: Study) -> Table | None:
-    """The cost of an item, and the systems that no other beats in both cost and score."""
-    spent = {system.label: _spent(system, study) for system in study.measured}
+    """The cost of an item, and the systems that no other system beats in both cost and score."""
+    spent = {system.label: _score_and_cost(system, study) for system in study.measured}
     fronts = {
-        "front_cost": is_on_front([(one.cost, one.score) for one in spent.values()]),
-        "front_tokens": is_on_front([(one.tokens, one.score) for one in spent.values()]),
+        "front_cost": is_on_front([(other.cost, other.score) for other in spent.values()]),
+        "front_tokens": is_on_front([(other.tokens, other.score) for other in spent.values()]),
     }
-    heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
+    heads = [SYSTEM, *columns("share", score=TITLES[study.first_measure]), *columns("count", errors="", tokens="")]
     heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
     heads += columns("number", **dict.fromkeys(FIGURES, ""))
     heads += columns("ratio", **{f"relative{key}": f"{title} / its system's" for key, title in RATIOS.items()})
@@ -238,68 +253,76 @@ def costs_table(study: Study) -> Table | None:
     heads += columns("text", front_cost="on the front by cost", front_tokens="on the front by tokens")
     rows: list[list[Cell]] = []
     for i, system in enumerate(study.measured):
-        priced = sum(seen.cost is not None for seen in system.answered)
-        means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
-        on = ["yes" if best[i] else "" for best in fronts.values()]
-        relative = relative_to(system, next((one for one in study.measured if one.label == system.of), None))
-        score, *taken = spent[system.label]
-        rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
-    return table(
+        priced = sum(observation.cost is not None for observation in system.answered)
+        means: list[Cell] = [average([observation.figure(name) for observation in system.answered]) for name in FIGURES]
+        on_front = ["yes" if best[i] else "" for best in fronts.values()]
+        relative = cost_ratio_cells(system, next((other for other in study.measured if other.label == system.of), None))
+        score, *costs = spent[system.label]
+        rows.append(
+            [name_cell(system), score, system.errors, *costs, priced, *means, *relative, total_cost(system), *on_front]
+        )
+    return make_table(
         "costs",
         "Cost of an item",
         "Means over items with an outcome and a known figure; scores are of the same items, as in the systems' table. "
-        "Costs are by the table of prices, unknown if a model has no price or an endpoint did not count tokens. All "
-        "calls include failed samples, but not their earlier tries; unknown if a sample has no result document, for "
-        "example because Inspect's time limit ended it. Depth is the longest chain of calls that wait for each other. "
+        "Costs use the table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. "
+        "The cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
+        "result document, for example because Inspect's time limit ended the sample. Depth is the longest chain of "
+        "calls that wait for each other. "
         "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
-        "is below 1 by less than one sample with its longest reply, which is a large part of a small debate; it is "
-        "above 1 only if replies are longer than requested. "
-        "On the front: no other system is as good for less, or better for as much.",
+        "is below 1: a control stops before a sample whose longest reply could exceed the budget. In a small debate "
+        "such a sample is a large part of the budget. The ratio is above 1 only if replies are longer than requested. "
+        "On the front: no other system is as good at a lower cost, or better at the same cost.",
         heads,
         rows,
     )
 
 
-def _spent(system: System, study: Study) -> ScoreAndCost:
-    tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
-    return ScoreAndCost(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
+def _score_and_cost(system: System, study: Study) -> ScoreAndCost:
+    tokens, costs = (
+        [observation.tokens for observation in system.answered],
+        [observation.cost for observation in system.answered],
+    )
+    return ScoreAndCost(estimate(system, study.first_measure, study.same_items).value, average(tokens), average(costs))
 
 
-def relative_to(system: System, its: System | None) -> list[Cell]:
+def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
     """A control's tokens, USD and seconds divided by its system's, over the items for which both are known.
 
     Runs are paired by their seeds.
     """
-    if its is None:
+    if system is None:
         return [""] * len(RATIOS)
-    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    runs = {run.seed: items for run, items in zip(system.runs, system.items, strict=True)}
     pairs = [
-        (seen, other)
-        for run, items in zip(system.runs, system.items, strict=True)
-        for id, seen in items.items()
-        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+        (own, other)
+        for run, items in zip(control.runs, control.items, strict=True)
+        for id, own in items.items()
+        if own.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
     ]
     return [
-        ratio_of([(own.tokens, other.tokens) for own, other in pairs]),
-        ratio_of([(own.cost, other.cost) for own, other in pairs]),
-        ratio_of([(own.figure("seconds"), other.figure("seconds")) for own, other in pairs]),
+        ratio_of_sums([(own.tokens, other.tokens) for own, other in pairs]),
+        ratio_of_sums([(own.cost, other.cost) for own, other in pairs]),
+        ratio_of_sums([(own.figure("seconds"), other.figure("seconds")) for own, other in pairs]),
     ]
 
 
-def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum of the first divided by that of the second, over the pairs with both known; None if the divisor is 0.
+def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum of the first values divided by the sum of the second ones, over pairs whose values are both known.
 
-    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    None if the divisor is 0.
+
+    >>> ratio_of_sums([(1, 2), (3, 2), (None, 9)])
+    1.0
     """
-    known = [(own, other) for own, other in pairs if own is not None and other is not None]
-    whole = sum(other for _, other in known)
-    return sum(own for own, _ in known) / whole if whole else None
+    known = [(first, second) for first, second in pairs if first is not None and second is not None]
+    divisor = sum(second for _, second in known)
+    return sum(first for first, _ in known) / divisor if divisor else None
 
 
 def total_cost(system: System) -> float | None:
-    """The total cost of all samples; None if it is unknown for a sample, for example one that ended without a
-    document."""
-    costs = [seen.cost for seen in system.observations]
+    """The total cost of all samples; None if a sample's cost is unknown, for example because it has no document."""
+    costs = [observation.cost for observation in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
 
@@ -326,37 +349,49 @@ def seeds_table(study: Study) -> Table | None:
     heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
     heads += columns("share", majority="majority of runs", oracle="oracle best of runs")
     heads += columns("count", undecided="items undecided by missing runs")
-    several = [system for system in study.systems if len(system.items) > 1]
-    rows = [[name_of(system), *_over_runs(system, study)] for system in several]
-    return table(
+    systems = [system for system in study.systems if len(system.items) > 1]
+    rows = [[name_cell(system), *_seed_cells(system, study)] for system in systems]
+    return make_table(
         "seeds",
         "Several runs",
-        f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
-        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle the run that was "
-        "right, if any: no system can pick it. Items that missing runs could change do not count in either.",
+        f"{TITLES[study.first_measure].capitalize()} of each run; standard deviation and variance over runs (n - 1). "
+        "The majority takes each item's most frequent answer; in a tie, the earliest run's. The oracle takes a run "
+        "that was right, if there is one; no real system can know which. Items that missing runs could change are left "
+        "out of both.",
         heads,
         rows,
     )
 
 
-def _over_runs(system: System, study: Study) -> list[Cell]:
-    known = [mean for mean in run_means(system, study.headline) if mean is not None]
+def _seed_cells(system: System, study: Study) -> list[Cell]:
+    known = [mean for mean in run_means(system, study.first_measure) if mean is not None]
     spread = [stdev(known), variance(known)] if len(known) > 1 else [None, None]
-    most, best = majority_and_oracle(system, study)
+    majority, oracle = majority_and_oracle(system, study)
     ends = [min(known, default=None), max(known, default=None)]
-    return [len(system.items), system.errors, average(known), *spread, *ends, most.value, best.value, most.missing]
+    return [
+        len(system.items),
+        system.errors,
+        average(known),
+        *spread,
+        *ends,
+        majority.value,
+        oracle.value,
+        majority.missing,
+    ]
 
 
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
     """The score of the majority of runs, and of an oracle that picks the run."""
     task = study.benchmark.task
-    kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
+    full_task = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 
-    def same(one: str, other: str) -> bool:
-        return one == other if kind is None else same_answer(kind, one, other)
+    def same(first: str, second: str) -> bool:
+        return first == second if full_task is None else same_answer(full_task, first, second)
 
     ids = list(system.gold)
     answers = majority_of_runs([[run[id].outcome if id in run else None for id in ids] for run in system.items], same)
-    judged = [[right(run[id], study) if id in run else None for id in ids] for run in system.items]
-    most = [item_score(study.headline, task, said, system.gold[id]) for id, said in zip(ids, answers, strict=True)]
-    return mean_score(most), mean_score(oracle_of_runs(judged))
+    correct = [[is_right(run[id], study) if id in run else None for id in ids] for run in system.items]
+    scores = [
+        item_score(study.first_measure, task, answer, system.gold[id]) for id, answer in zip(ids, answers, strict=True)
+    ]
+    return mean_score(scores), mean_score(oracle_of_runs(correct))

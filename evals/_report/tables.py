@@ -12,7 +12,7 @@ from typing import Any, Literal
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
-"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number with a decimal."""
+"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number, shown with one decimal."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Nested:
 
 
 Cell = str | int | float | Interval | Nested | None
-"""None is unknown or undefined; an empty text means that a column does not apply to this row."""
+"""None is unknown or undefined; an empty text means that the column does not apply to the row."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,14 @@ class Table:
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
 
 
-def table(key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Table | None:
+def make_table(
+    key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]
+) -> Table | None:
     """Make a table without the columns that are empty in all rows, except costs; None if there is no row."""
     if not rows:
         return None
-    made = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))
-    return made.without([c.key for c in heads if c.kind != "money" and all(map(_is_blank, made.column(c.key)))])
+    table = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))
+    return table.without([c.key for c in heads if c.kind != "money" and all(map(_is_blank, table.column(c.key)))])
 
 
 def _is_blank(cell: Cell) -> bool:
@@ -85,7 +87,7 @@ def _is_blank(cell: Cell) -> bool:
 # --- on a screen ------------------------------------------------------------------------------------------------------
 
 
-def shown(cell: Cell, kind: Kind) -> str:
+def format_cell(cell: Cell, kind: Kind) -> str:
     """A cell in readable form."""
     if isinstance(cell, Nested):
         return cell.text
@@ -93,14 +95,18 @@ def shown(cell: Cell, kind: Kind) -> str:
         if cell.value is None and cell.reason:
             return f"not computable: {cell.reason}"
         if cell.low is None or cell.high is None:
-            return f"{shown(cell.value, kind)} [no interval: {cell.reason}]" if cell.reason else shown(cell.value, kind)
-        return f"{shown(cell.value, kind)} [{shown(cell.low, kind)}, {shown(cell.high, kind)}]"
+            return (
+                f"{format_cell(cell.value, kind)} [no interval: {cell.reason}]"
+                if cell.reason
+                else format_cell(cell.value, kind)
+            )
+        return f"{format_cell(cell.value, kind)} [{format_cell(cell.low, kind)}, {format_cell(cell.high, kind)}]"
     if cell is None:
         return "unknown" if kind == "money" else "–"
-    return cell if isinstance(cell, str) else _number(cell, kind)
+    return cell if isinstance(cell, str) else _format_number(cell, kind)
 
 
-def _number(value: float, kind: Kind) -> str:
+def _format_number(value: float, kind: Kind) -> str:
     if kind == "p":
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
     if kind == "money":
@@ -121,63 +127,70 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of texts that spreadsheets treat as formulas."""
 
 
-def as_csv(of: Table) -> str:
-    """A table as a CSV file: numbers in full, an interval as three columns, an unknown one empty.
+def as_csv(table: Table) -> str:
+    """A table as a CSV file: numbers are not rounded, an interval has three columns, an unknown value is empty.
 
     A text that a spreadsheet would treat as a formula gets an apostrophe in front.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    ranged = [any(isinstance(cell, Interval) for cell in of.column(column.key)) for column in of.columns]
+    with_intervals = [any(isinstance(cell, Interval) for cell in table.column(column.key)) for column in table.columns]
     writer.writerow(
         name
-        for column, wide in zip(of.columns, ranged, strict=True)
-        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if wide else [column.key])
+        for column, has_interval in zip(table.columns, with_intervals, strict=True)
+        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if has_interval else [column.key])
     )
-    for row in of.rows:
-        writer.writerow(part for cell, wide in zip(row, ranged, strict=True) for part in _csv_cells(cell, wide))
+    for row in table.rows:
+        writer.writerow(
+            part
+            for cell, has_interval in zip(row, with_intervals, strict=True)
+            for part in _csv_cells(cell, has_interval)
+        )
     return out.getvalue()
 
 
-def _csv_cells(cell: Cell, wide: bool) -> list[Any]:
+def _csv_cells(cell: Cell, has_interval: bool) -> list[Any]:
     if isinstance(cell, Interval):
         return [cell.value, cell.low, cell.high]
     text = cell.text if isinstance(cell, Nested) else cell
     plain = f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
-    return [plain, None, None] if wide else [plain]
+    return [plain, None, None] if has_interval else [plain]
 
 
-def as_records(of: Table) -> dict[str, Any]:
+def as_records(table: Table) -> dict[str, Any]:
     """A table as plain JSON: its columns, and each row as an object."""
-    names = [column.key for column in of.columns]
+    names = [column.key for column in table.columns]
     return {
-        "title": of.title,
-        "caption": of.caption,
-        "columns": [asdict(column) for column in of.columns],
-        "rows": [dict(zip(names, map(_plain, row), strict=True)) for row in of.rows],
+        "title": table.title,
+        "caption": table.caption,
+        "columns": [asdict(column) for column in table.columns],
+        "rows": [dict(zip(names, map(_json_value, row), strict=True)) for row in table.rows],
     }
 
 
-def _plain(cell: Cell) -> Any:
+def _json_value(cell: Cell) -> Any:
     if isinstance(cell, Nested):
         return cell.text
     return asdict(cell) if isinstance(cell, Interval) else cell
 
 
-def as_markdown(of: Table) -> str:
+def as_markdown(table: Table) -> str:
     """A table in Markdown, with its title as a heading and its caption below."""
-    heads = [escaped(column.title) for column in of.columns]
-    rules = ["---:" if is_number(column) else "---" for column in of.columns]
-    rows = [[_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)] for row in of.rows]
+    heads = [escape_markdown(column.title) for column in table.columns]
+    rules = ["---:" if is_number(column) else "---" for column in table.columns]
+    rows = [
+        [_markdown_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)]
+        for row in table.rows
+    ]
     lines = [f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)]
-    return f"### {escaped(of.title)}\n\n{chr(10).join(lines)}\n\n{escaped(of.caption)}\n"
+    return f"### {escape_markdown(table.title)}\n\n{chr(10).join(lines)}\n\n{escape_markdown(table.caption)}\n"
 
 
-def _cell(cell: Cell, kind: Kind) -> str:
-    text = shown(cell, kind)
+def _markdown_cell(cell: Cell, kind: Kind) -> str:
+    text = format_cell(cell, kind)
     if isinstance(cell, Nested):
-        return f"&emsp;{escaped(text)}"
-    return escaped(text) if isinstance(cell, str) else text
+        return f"&emsp;{escape_markdown(text)}"
+    return escape_markdown(text) if isinstance(cell, str) else text
 
 
 LATEX = str.maketrans(
@@ -194,37 +207,37 @@ LATEX = str.maketrans(
     }
 )
 """LaTeX's special characters with their escapes; a bracket at the start of a row would be read as an argument."""
-WIDE = 7
+WIDE_TABLE = 7
 """Number of columns from which a LaTeX table is scaled to the width of the page."""
 
 
-def as_latex(of: Table, label: str) -> str:
+def as_latex(table: Table, label: str) -> str:
     """A table for a paper in LaTeX, in the style of booktabs, with its caption."""
-    signs = "".join("r" if is_number(column) else "l" for column in of.columns)
-    heads = " & ".join(_latex(column.title) for column in of.columns)
+    signs = "".join("r" if is_number(column) else "l" for column in table.columns)
+    heads = " & ".join(_escape_latex(column.title) for column in table.columns)
     rows = [
-        " & ".join(_latex_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True))
-        for row in of.rows
+        " & ".join(_latex_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True))
+        for row in table.rows
     ]
     lines = [rf"\begin{{tabular}}{{{signs}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
     lines += [*(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{tabular}"]
-    if len(of.columns) >= WIDE:
+    if len(table.columns) >= WIDE_TABLE:
         lines = [r"\resizebox{\textwidth}{!}{%", *lines[:-1], rf"{lines[-1]}}}"]
-    named = rf"\caption{{{_latex(of.title)}. {_latex(of.caption)}}}"
-    whole = [r"\begin{table}[t]", r"\centering", named, rf"\label{{{label}}}", *lines, r"\end{table}"]
-    return "\n".join(["% Needs the packages booktabs and graphicx.", *whole]) + "\n"
+    named = rf"\caption{{{_escape_latex(table.title)}. {_escape_latex(table.caption)}}}"
+    environment = [r"\begin{table}[t]", r"\centering", named, rf"\label{{{label}}}", *lines, r"\end{table}"]
+    return "\n".join(["% Needs the packages booktabs and graphicx.", *environment]) + "\n"
 
 
-def _latex(text: str) -> str:
+def _escape_latex(text: str) -> str:
     return " ".join(text.split()).translate(LATEX)
 
 
 def _latex_cell(cell: Cell, kind: Kind) -> str:
-    text = _latex(shown(cell, kind))
+    text = _escape_latex(format_cell(cell, kind))
     return rf"\quad {text}" if isinstance(cell, Nested) else text
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape a text for Markdown and HTML, on one line."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", plain)

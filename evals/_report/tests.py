@@ -8,12 +8,12 @@ from math import sqrt
 from operator import eq
 
 from moot.evals._report.comparison import Study, System, common_items, pairs_of
-from moot.evals._report.scores import SYSTEM, TITLES, name_of, right
-from moot.evals._report.tables import Cell, Column, Table, columns, table
-from moot.evals._stats.clusters import ALL_ALIKE, by_group, clustered_mean
+from moot.evals._report.scores import SYSTEM, TITLES, is_right, name_cell
+from moot.evals._report.tables import Cell, Column, Table, columns, make_table
+from moot.evals._stats.clusters import NO_SPREAD, by_group, clustered_mean
 from moot.evals._stats.derived import policy_labels
 from moot.evals._stats.estimates import clusters_of, difference, item_means
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE
@@ -36,7 +36,7 @@ class Comparison:
             not computable.
         p_holm: the p-value, adjusted within its family; None if there is none.
         family: the number of tests in the family.
-        apart: the difference by the study's first measure.
+        difference: the difference by the study's first measure.
     """
 
     first: System
@@ -45,7 +45,7 @@ class Comparison:
     detectable: Cell
     p_holm: float | None
     family: int
-    apart: Interval
+    difference: Interval
 
 
 def comparisons_of(
@@ -59,103 +59,108 @@ def comparisons_of(
     Args:
         studies: the studies of a report.
         against: the baseline, as for `pairs_of`.
-        family: whether the tests of all studies are one family, or each study's are.
+        family: whether all tests of a report are one family, or the tests of each study.
     """
     tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
-    adjusted = iter([p for tests in families for p in holm([one.p for one in tests])])
-    sizes = [sum(one.p is not None for one in tests) for tests in families]
-    made: list[list[Comparison]] = []
+    adjusted = iter([p for tests in families for p in holm([test.p for test in tests])])
+    sizes = [sum(test.p is not None for test in tests) for tests in families]
+    comparisons: list[list[Comparison]] = []
     for n, (study, tests) in enumerate(zip(studies, tested, strict=True)):
         size = sizes[0 if family == "report" else n]
         alpha = ALPHA / max(size, 1)
-        made.append([])
-        for (one, other), test in zip(pairs_of(study, against), tests, strict=True):
-            apart = difference(one, other, study.headline, common_items(one, other))
-            shows = least_difference(study, one, other, test, alpha)
-            made[-1].append(Comparison(one, other, test, shows, next(adjusted), size, apart))
-    return made
+        comparisons.append([])
+        for (first, second), test in zip(pairs_of(study, against), tests, strict=True):
+            tested_difference = difference(first, second, study.first_measure, common_items(first, second))
+            detectable = detectable_by_test(study, first, second, test, alpha)
+            comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, tested_difference))
+    return comparisons
 
 
 def differences_table(
     study: Study, against: str | None = None, compared: Sequence[Comparison] | None = None, family: str = ""
 ) -> Table | None:
-    """The difference of every system to its baseline, over the items that both have.
+    """The difference between each system and its baseline, over the items that both have.
 
     Args:
-        study: with the systems.
+        study: the study with the systems.
         against: the baseline, as for `pairs_of`.
         compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
         family: a description of the tests in the family, and its origin.
     """
-    names = [study.headline, *([study.second] if study.second else [])]
-    seconds = names[1:]
+    names = [study.first_measure, *([study.second_measure] if study.second_measure else [])]
+    second_measures = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
-    rows = [[*_pair(one, seconds), *_test_cells(one)] for one in tests]
-    heads = [SYSTEM, Column("against", "against"), *columns("count", items="", missing="", elsewhere="of one alone")]
+    rows = [[*_pair_cells(comparison, second_measures), *_test_cells(comparison)] for comparison in tests]
+    heads = [
+        SYSTEM,
+        Column("against", "against"),
+        *columns("count", items="", missing="", elsewhere="items of one system only"),
+    ]
     heads += columns("signed", **{f"difference_{name}": f"difference in {TITLES[name]}" for name in names})
     heads += columns("count", groups="groups of items", better="", worse="")
     heads += [*columns("p", p="", p_holm="p by Holm"), *columns("text", test=""), *columns("share", detectable="")]
     size = tests[0].family if tests else 0
-    return table(
+    return make_table(
         "differences",
         "Paired differences",
-        "Both systems on the same items: those on which both have an outcome, and beside them how many are missing in "
-        "one or the other. In brackets: 95% paired bootstrap intervals over groups of items, of which every item "
-        "without one is one (of several runs: of the mean of their scores). Better and worse: on how many items the "
-        "system is, by the first measure. The test is McNemar's exact one of single runs on items without groups; "
-        "else a permutation test, which flips the signs of the differences of items' means over runs, those of a "
-        f"group together. Holm's correction is for {size} tests: {family or 'those of this table'}. Detectable is the "
-        f"least difference that so many items show with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, which the "
-        "correction asks of the smallest p-value: of single runs with the share of discordant items that was seen, "
-        "else by the t-test's power, with the spread of differences over groups that was seen.",
+        "Both systems are compared on the items on which both have an outcome; the others are missing. In brackets: "
+        "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several "
+        "runs, scores and intervals are of the mean over runs. Better and worse: the number of items on which the "
+        "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items "
+        "without groups. Else it is a permutation test: it flips the signs of the differences of items' means over "
+        f"runs, for all items of a group together. Holm's correction is for {size} tests: "
+        f"{family or 'those of this table'}. Detectable is the smallest difference that this number of items "
+        f"shows with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
+        "p-value. It is computed with the observed share of discordant items for McNemar's test, else with the "
+        "observed spread of differences over groups and the power of a t-test.",
         heads,
         rows,
     )
 
 
-def _test_cells(one: Comparison) -> list[Cell]:
-    test = one.test
+def _test_cells(comparison: Comparison) -> list[Cell]:
+    test = comparison.test
     name = test.name if test.p is not None else f"not computable: {test.reason}"
     groups = test.groups if test.groups < test.n else None
-    return [groups, test.better, test.worse, test.p, one.p_holm, name, one.detectable]
+    return [groups, test.better, test.worse, test.p, comparison.p_holm, name, comparison.detectable]
 
 
-def _pair(one: Comparison, seconds: Sequence[str]) -> list[Cell]:
-    """The cells of a pair: names, number of items, and differences, also by second measures."""
-    first, second = one.first, one.second
+def _pair_cells(comparison: Comparison, second_measures: Sequence[str]) -> list[Cell]:
+    """The cells of a pair: the names, the numbers of items, and the differences by the first and second measures."""
+    first, second = comparison.first, comparison.second
     ids = common_items(first, second)
-    differences = [one.apart, *(difference(first, second, name, ids) for name in seconds)]
-    apart = len(first.gold.keys() | second.gold.keys()) - len(ids)
-    return [first.label, second.label, differences[0].n, differences[0].missing, apart, *differences]
+    differences = [comparison.difference, *(difference(first, second, name, ids) for name in second_measures)]
+    unshared = len(first.gold.keys() | second.gold.keys()) - len(ids)
+    return [first.label, second.label, differences[0].n, differences[0].missing, unshared, *differences]
 
 
 def paired_test(study: Study, first: System, second: System) -> PairedTest:
     """The test of two systems on the items that both have."""
     ids = common_items(first, second)
     groups = clusters_of(first, second, ids)
-    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
-    if _of_single_items(first, second, ids):
+    ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
+    if _can_use_mcnemar(first, second, ids):
         return mcnemar(*([None if mean is None else mean == 1 for mean in means] for means in (ours, theirs)))
     return sign_flips(ours, theirs, groups)
 
 
-def _of_single_items(first: System, second: System, ids: Sequence[str]) -> bool:
+def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
     """Whether both systems were run once, on items without groups."""
     return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
 
 
-def least_difference(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
+def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that a test of two systems detects."""
     ids = common_items(first, second)
-    if _of_single_items(first, second, ids):
-        return detectable(test, alpha)
-    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
-    apart = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
-    return detectable_mean(by_group(clusters_of(first, second, ids), apart), alpha)
+    if _can_use_mcnemar(first, second, ids):
+        return mcnemar_detectable_difference(test, alpha)
+    ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
+    item_differences = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
+    return detectable_mean_difference(by_group(clusters_of(first, second, ids), item_differences), alpha)
 
 
-def detectable(test: PairedTest, alpha: float = ALPHA) -> Cell:
+def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that the items of a McNemar test show, with the observed number of discordant items.
 
     Returns:
@@ -164,12 +169,12 @@ def detectable(test: PairedTest, alpha: float = ALPHA) -> Cell:
     if not test.n:
         return None
     share = (test.better + test.worse) / test.n
-    # The accuracy only limits the effect: this one allows the most discordant items.
+    # the accuracy only limits the effect; this accuracy allows the most discordant items
     least = minimum_detectable_effect(share / 2, test.n, share, alpha=alpha) if share else None
     return "none" if least is None else least
 
 
-def detectable_mean(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
+def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
     """The smallest mean difference that this number of groups shows, if their differences have the same spread as
     these.
 
@@ -178,12 +183,12 @@ def detectable_mean(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> 
         alpha: the level of significance.
 
     Returns:
-        As `detectable`, None if the spread is not computable.
+        As `mcnemar_detectable_difference`, None if the spread is not computable.
     """
     mean = clustered_mean(groups)
     if mean.se is None:
-        return "none" if mean.reason == ALL_ALIKE else None
-    power = package("statsmodels.stats.power").TTestPower()
+        return "none" if mean.reason == NO_SPREAD else None
+    power = load_extra("statsmodels.stats.power").TTestPower()
     least = mean.se * sqrt(mean.groups) * power.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
     return float(least) if 0 < least <= 1 else "none"
 
@@ -193,16 +198,16 @@ def detectable_mean(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> 
 
 def policies_table(study: Study) -> Table | None:
     """The first measure, and macro-F1, under every policy for abstentions."""
-    measures: dict[str, LabelScore] = {study.headline: accuracy}
+    measures: dict[str, LabelScore] = {study.first_measure: accuracy}
     measures |= {"macro_f1": macro_f1} if "macro_f1" in study.benchmark.metrics else {}
     open_label, supported = policy_labels(study.benchmark.task)
     policies = {"wrong": "as wrong", "left_out": "left out", "open_label": f"as {open_label}"}
     policies |= {"burden_of_refutation": f"as {supported}"}
-    first = TITLES[study.headline]
+    first = TITLES[study.first_measure]
     heads = [SYSTEM, *columns("count", abstained="", unusable="no usable reply", missing="")]
     heads += columns("share", coverage="", unusable_missing=f"{first}, no usable reply as missing")
     heads += columns("share", lowest=f"{first}, missing as wrong", highest=f"{first}, missing as right")
-    heads += [Column(f"{m}_{p}", f"{TITLES[m]}, {said}", "share") for m in measures for p, said in policies.items()]
+    heads += [Column(f"{m}_{p}", f"{TITLES[m]}, {policy}", "share") for m in measures for p, policy in policies.items()]
     rows: list[list[Cell]] = []
     for system in study.measured:
         gold, given = _as_labels(system.observations, study)
@@ -213,38 +218,43 @@ def policies_table(study: Study) -> Table | None:
         counts.append(left_out.coverage if left_out else None)
         counts.append(accuracy(gold, [None if outcome == UNUSABLE else outcome for outcome in given]).value)
         scores = [None if score is None else score.value for scored in found for score in map(scored.get, policies)]
-        rows.append([name_of(system), *counts, *bounds(gold, given, system.not_run), *scores])
-    return table(
+        rows.append([name_cell(system), *counts, *accuracy_bounds(gold, given, system.not_run), *scores])
+    return make_table(
         "policies",
-        "What an item without an answer counts as",
-        "Abstentions before any policy of the system's own (a trial's INCONCLUSIVE is one), of all runs together. Left "
-        "out: the score is of the answered items alone, whose share is the coverage. "
-        "No usable reply: the system's models answered, but not so that the answer can be used, even when asked again; "
-        "that is wrong under every policy but the one that counts it as missing. Missing items, those that an outage "
-        f"ended or that were not run, are in no score but two: as wrong, and as right. The {first} of all items, with "
-        "abstentions as wrong, lies between these.",
+        "Scores by the policy for items without an answer",
+        "Abstentions are counted before any policy of the system's own (a trial's INCONCLUSIVE is an abstention), over "
+        "all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable reply: "
+        "the system's models answered, but the answer could not be used, even when asked again; it is wrong under "
+        "every policy but the one that counts it as missing. Missing items failed in an outage or were not run. They "
+        f"count in two scores only: as wrong, and as right. The {first} of all items, with abstentions as wrong, lies "
+        "between these two.",
         heads,
         rows,
     )
 
 
-def bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run: int = 0) -> tuple[float, float]:
+def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run: int = 0) -> tuple[float, float]:
     """The lowest and the highest accuracy possible given the missing items, in [0, 1]; abstentions are not right.
 
     Args:
         gold: the right label of each item; at least one item.
-        outcomes: each item's, in the same order; None is missing.
+        outcomes: the outcome of each item, in the same order; None is missing.
         not_run: the number of further missing items.
     """
-    right, every = sum(map(eq, gold, outcomes)), len(gold) + not_run
-    return right / every, (right + outcomes.count(None) + not_run) / every
+    right, total = sum(map(eq, gold, outcomes)), len(gold) + not_run
+    return right / total, (right + outcomes.count(None) + not_run) / total
 
 
-def _as_labels(seen: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
+def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
     """The right labels and the outcomes; answers that are not labels are mapped to right or wrong."""
     if TASKS[study.benchmark.task].kind in ("labels", "choice"):
-        return [one.gold[0] for one in seen], [one.unmapped for one in seen]
-    said = ["right" if right(one, study) else "wrong" for one in seen]
+        return [observation.gold[0] for observation in observations], [
+            observation.unmapped for observation in observations
+        ]
+    judgements = ["right" if is_right(observation, study) else "wrong" for observation in observations]
     kept = (None, ABSTAINED, UNUSABLE)
-    given = [one.unmapped if one.unmapped in kept else s for s, one in zip(said, seen, strict=True)]
-    return ["right"] * len(seen), given
+    given = [
+        observation.unmapped if observation.unmapped in kept else s
+        for s, observation in zip(judgements, observations, strict=True)
+    ]
+    return ["right"] * len(observations), given

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.files import not_written, write_whole
+from moot.core.files import write_atomically, write_error
 from moot.evals._report import analyses
 from moot.evals._report import debates as report_debates
-from moot.evals._report.comparison import Study, check_against, studies_of
+from moot.evals._report.comparison import Study, check_baseline, studies_of
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals._report.drawing import Picture
-from moot.evals._report.findings import NOTHING, Findings, findings_of
+from moot.evals._report.findings import NO_FINDINGS, Findings, findings_of
 from moot.evals._report.html import html_page
 from moot.evals._report.overview import overview_table
-from moot.evals._report.pictures import pictures
+from moot.evals._report.pictures import draw_pictures
 from moot.evals._report.published import published_table
-from moot.evals._report.runs import errors_table, notes_of, runs_table, settings_table, warnings_table
+from moot.evals._report.runs import errors_table, runs_table, settings_table, study_notes, warnings_table
 from moot.evals._report.scores import (
     confusion_table,
     costs_table,
@@ -32,7 +32,7 @@ from moot.evals._report.scores import (
     strata_table,
     systems_table,
 )
-from moot.evals._report.tables import Table, as_csv, as_latex, as_markdown, as_records, escaped
+from moot.evals._report.tables import Table, as_csv, as_latex, as_markdown, as_records, escape_markdown
 from moot.evals._report.tests import Comparison, comparisons_of, differences_table, policies_table
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.significance import Family
@@ -56,14 +56,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """Sections, and notes about the logs as a whole."""
+    """A report: its sections, and notes about all logs."""
 
     sections: tuple[Section, ...]
     notes: tuple[str, ...]
-    made: str
+    created: str
     moot_version: str
     overview: Table | None = None
-    findings: Findings = NOTHING
+    findings: Findings = NO_FINDINGS
     published: Table | None = None
 
 
@@ -76,76 +76,80 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
         prices: a file of prices that overrides moot's own.
 
     Raises:
-        UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_against`.
+        UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_baseline`.
     """
     table_of_prices = read_prices(prices)
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
     studies = studies_of(runs)
-    check_against(studies, against)
-    family, said, of_families = family_of(runs)
+    check_baseline(studies, against)
+    family, description, family_notes = family_of(runs)
     compared = comparisons_of(studies, against, family)
-    made = zip(studies, compared, strict=True)
-    sections = tuple(_section(n, study, tests, said) for n, (study, tests) in enumerate(made, 1))
-    notes += of_families
-    made_at, whole = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
-    findings = findings_of(list(zip(studies, compared, strict=True)), family)
-    return Report(sections, tuple(notes), made_at, version("moot"), whole, findings, published_table(studies))
+    pairs = list(zip(studies, compared, strict=True))
+    sections = tuple(_make_section(n, study, tests, description) for n, (study, tests) in enumerate(pairs, 1))
+    notes += family_notes
+    created, overview = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
+    findings = findings_of(pairs, family)
+    return Report(sections, tuple(notes), created, version("moot"), overview, findings, published_table(studies))
 
 
 def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
-    """The tests that are corrected together, their description in words, and a note if plans do not agree."""
+    """The family of tests for Holm's correction, its description, and a note if the plans state different families."""
     stated = {run.family for run in runs}
-    own = "those of its benchmark with its model"
+    benchmark_tests = "those of its benchmark with its model"
     if stated == {"benchmark"}:
-        return "benchmark", f"{own}, the family that the plan states", []
-    every = "all tests of this report"
+        return "benchmark", f"{benchmark_tests}, the family that the plan states", []
+    all_tests = "all tests of this report"
     if stated == {"report"}:
-        return "report", f"{every}, the family that the plan states (or its default)", []
-    notes = ["The logs' plans state different families of tests: all tests of this report count as one family."]
-    return "report", f"{every}, the default, as no plan states a family for all logs", notes if len(stated) > 1 else []
+        return "report", f"{all_tests}, the family that the plan states (or its default)", []
+    notes = ["The plans of the logs state different families of tests: all tests of this report count as one family."]
+    return (
+        "report",
+        f"{all_tests}, the default, as the plans state no common family",
+        notes if len(stated) > 1 else [],
+    )
 
 
-def _section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
-    makers: list[Callable[[Study], Table | None]] = [
+def _make_section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
+    table_functions: list[Callable[[Study], Table | None]] = [
         *(systems_table, partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
         *(costs_table, seeds_table, policies_table, calibration_table, reliability_table, thresholds_table),
         *(*report_debates.TABLES, *analyses.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
-    tables = tuple(made for make in makers if (made := make(study)) is not None)
-    notes = notes_of(study)
-    if not any(made.key == "differences" for made in tables):
-        notes.append("Nothing is tested: there is no baseline here to compare with.")
+    tables = tuple(table for make in table_functions if (table := make(study)) is not None)
+    notes = study_notes(study)
+    if not any(table.key == "differences" for table in tables):
+        notes.append("Nothing is tested, as there is no baseline.")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{number}-{study.benchmark.name}-{study.model or 'models'}")[:80]
     benchmark = study.benchmark
     return Section(name, study.title, benchmark.name, benchmark.licence, study.model, study.data, tables, tuple(notes))
 
 
 def with_pictures(section: Section) -> Section:
-    """Add to a section the pictures that can be drawn of it.
+    """Draw the pictures of a section, and add them to it.
 
     Raises:
         UserError: matplotlib is not installed.
     """
-    drawn = tuple(pictures({made.key: made for made in section.tables}))
+    drawn = tuple(draw_pictures({table.key: table for table in section.tables}))
     return Section(**{**vars(section), "pictures": drawn})
 
 
-def of_all(report: Report) -> list[Table]:
-    """The tables of a report as a whole."""
-    return [made for made in (report.overview, report.published) if made]
+def report_tables(report: Report) -> list[Table]:
+    """The tables over all studies of a report."""
+    return [table for table in (report.overview, report.published) if table]
 
 
 def as_document(report: Report) -> dict[str, Any]:
     """A report as plain JSON, without its pictures."""
     return {
         "moot_version": report.moot_version,
-        "compared_at": report.made,
+        "compared_at": report.created,
         "notes": list(report.notes),
         "headline": report.findings.headline,
         "findings": list(report.findings.sentences),
         "not_measured": [{"what": what, "why": why} for what, why in report.findings.not_measured],
-        "tables": {made.key: as_records(made) for made in of_all(report)},
+        "tables": {table.key: as_records(table) for table in report_tables(report)},
         "studies": [
             {
                 "benchmark": section.benchmark,
@@ -153,7 +157,7 @@ def as_document(report: Report) -> dict[str, Any]:
                 "data": section.data,
                 "licence": section.licence,
                 "notes": list(section.notes),
-                "tables": {made.key: as_records(made) for made in section.tables},
+                "tables": {table.key: as_records(table) for table in section.tables},
             }
             for section in report.sections
         ],
@@ -163,17 +167,17 @@ def as_document(report: Report) -> dict[str, Any]:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def check_folder(folder: Path) -> None:
+def create_folders(folder: Path) -> None:
     """Create the folder for a report.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: the folder cannot be created.
     """
     try:
         for part in (folder, folder / "tables", folder / "pictures"):
             part.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"The folder {folder} cannot be made ({error.strerror}).", kind="missing_file") from error
+        raise UserError(f"The folder {folder} cannot be created ({error.strerror}).", kind="missing_file") from error
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
@@ -186,43 +190,43 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         UserError: a package is missing, or a file cannot be written.
         WorldError: the disk is full.
     """
-    check_folder(folder)
+    create_folders(folder)
     sections = tuple(map(with_pictures, report.sections))
-    whole = replace(report, sections=sections)
-    files: dict[str, str | bytes] = {"report.md": markdown_page(whole), "report.html": html_page(whole)}
-    tables = {made.key: made for made in of_all(report)}
+    report = replace(report, sections=sections)
+    files: dict[str, str | bytes] = {"report.md": markdown_page(report), "report.html": html_page(report)}
+    tables = {table.key: table for table in report_tables(report)}
     for section in sections:
-        tables |= {f"{section.name}-{made.key}": made for made in section.tables}
+        tables |= {f"{section.name}-{table.key}": table for table in section.tables}
         for picture in section.pictures:
             files[f"pictures/{section.name}-{picture.key}.svg"] = picture.svg
             files[f"pictures/{section.name}-{picture.key}.png"] = picture.png
             files[f"pictures/{section.name}-{picture.key}.pdf"] = picture.pdf
-    for name, made in tables.items():
-        files |= {f"tables/{name}.csv": as_csv(made), f"tables/{name}.tex": as_latex(made, f"tab:{name}")}
+    for name, table in tables.items():
+        files |= {f"tables/{name}.csv": as_csv(table), f"tables/{name}.tex": as_latex(table, f"tab:{name}")}
     try:
         for name, content in files.items():
-            write_whole(folder / name, content)
+            write_atomically(folder / name, content)
     except OSError as error:
-        raise not_written(folder / name, error) from error
+        raise write_error(folder / name, error) from error
     return [folder / "report.md", folder / "report.html"]
 
 
 def markdown_page(report: Report) -> str:
     """A report in Markdown, with links to its pictures."""
-    lines = [f"# {escaped(report.findings.headline)}", f"moot {report.moot_version}, {report.made}."]
-    lines += [*_bullets(report.findings.sentences), *map(as_markdown, of_all(report))]
+    lines = [f"# {escape_markdown(report.findings.headline)}", f"moot {report.moot_version}, {report.created}."]
+    lines += [*_bullets(report.findings.sentences), *map(as_markdown, report_tables(report))]
     lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]
     lines += _bullets(report.notes)
     for section in report.sections:
-        lines += [f"## {escaped(section.title)}", f"Licence of the data: {escaped(section.licence)}."]
+        lines += [f"## {escape_markdown(section.title)}", f"Licence of the data: {escape_markdown(section.licence)}."]
         lines += _bullets(section.notes)
-        drawn = {picture.of: picture for picture in section.pictures}
-        for made in section.tables:
-            lines.append(as_markdown(made))
-            if picture := drawn.get(made.key):
-                lines.append(f"![{escaped(picture.alt)}](pictures/{section.name}-{picture.key}.svg)")
+        drawn = {picture.table_key: picture for picture in section.pictures}
+        for table in section.tables:
+            lines.append(as_markdown(table))
+            if picture := drawn.get(table.key):
+                lines.append(f"![{escape_markdown(picture.alt)}](pictures/{section.name}-{picture.key}.svg)")
     return "\n\n".join(lines) + "\n"
 
 
 def _bullets(notes: Sequence[str]) -> list[str]:
-    return ["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []
+    return ["\n".join(f"- {escape_markdown(note)}" for note in notes)] if notes else []

@@ -2,15 +2,15 @@
 
 They run beside each debate, sample by sample, with figures from its log (`moot.evals._runs.reference`):
 
-- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate took on the same
+- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate used on the same
   sample;
 - `self_correction`: one agent alone that revises its answer for as many rounds as the debate had;
 - `single_call`: one call that reads the evidence that the debate ended with;
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
-  debate is not called better only because of its evidence.
+  debate does not win only because of its evidence.
 
-If a debate failed, or its tokens or cost are unknown, its controls have no budget: missing data. Retrieval variants are
-the same system with another setting. Controls derived from a debate or the labels need no call
+If a debate failed, or its tokens or cost are unknown, its controls have no budget, and their samples are missing data.
+Retrieval variants are the same system with another setting. Controls derived from a debate or the labels need no call
 (`moot.evals._stats.derived`).
 """
 
@@ -23,7 +23,14 @@ from typing import Any, Literal
 from inspect_ai.solver import Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._runs.reference import Reference, References
-from moot.evals._runs.solver import DebateFailed, Question, document_of, seeded, settings_for_sample, solving
+from moot.evals._runs.solver import (
+    DebateFailed,
+    Question,
+    debate_solver,
+    run_debate,
+    settings_for_sample,
+    with_sample_seed,
+)
 from moot.graphs import load_graph
 from moot.nodes._models.equal_cost import ceiling_of
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
@@ -40,19 +47,20 @@ Control = Literal[
 
 @dataclass(frozen=True)
 class MatchedControl:
-    """A control: its graph, its settings for one sample, and whether it reads the debate's evidence.
+    """A control: its graph, and its settings for one sample.
 
-    ``at_cost``: whether its budget is the cost of the debate.
+    ``reads_evidence``: whether it reads the debate's evidence. ``at_equal_cost``: whether the debate's cost is its
+    budget.
     """
 
     graph: str
     settings: Callable[[Reference, Equal], dict[str, Any]]
-    reads: bool = False
-    at_cost: bool = False
+    reads_evidence: bool = False
+    at_equal_cost: bool = False
 
 
 def _same_cost(debate: Reference, equal: Equal) -> dict[str, Any]:
-    return ceiling_of(debate.taken, equal)
+    return ceiling_of(debate.cost, equal)
 
 
 def _same_rounds(debate: Reference, equal: Equal) -> dict[str, Any]:
@@ -60,11 +68,13 @@ def _same_rounds(debate: Reference, equal: Equal) -> dict[str, Any]:
 
 
 CONTROLS: dict[Control, MatchedControl] = {
-    "self_consistency": MatchedControl("self_consistency", _same_cost, at_cost=True),
+    "self_consistency": MatchedControl("self_consistency", _same_cost, at_equal_cost=True),
     "self_correction": MatchedControl("society_of_minds", _same_rounds),
-    "single_call": MatchedControl("rag", lambda debate, equal: {"retrieval": "none"}, reads=True),
-    "self_consistency_with_evidence": MatchedControl("self_consistency", _same_cost, reads=True, at_cost=True),
-    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_rounds, reads=True),
+    "single_call": MatchedControl("rag", lambda debate, equal: {"retrieval": "none"}, reads_evidence=True),
+    "self_consistency_with_evidence": MatchedControl(
+        "self_consistency", _same_cost, reads_evidence=True, at_equal_cost=True
+    ),
+    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_rounds, reads_evidence=True),
 }
 
 
@@ -78,16 +88,15 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
     some."""
     if not is_debate(system):
         return []
-    looks = settings.get("retrieval") != "none" and settings.get("sources", True)
-    finds = looks and issubclass(system, EvidenceSettings)
-    return [name for name, control in CONTROLS.items() if finds or not control.reads]
+    searches = settings.get("retrieval") != "none" and settings.get("sources", True)
+    finds = searches and issubclass(system, EvidenceSettings)
+    return [name for name, control in CONTROLS.items() if finds or not control.reads_evidence]
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Variants of the settings with other ways to retrieve, by name: none, once, every round, as far as the system has
-    them.
+    """Variants of the settings with each other way to retrieve that the system has: none, once, or every round.
 
-    A setting that gives evidence first (``later``) is not another way to retrieve.
+    ``later`` is left out: it retrieves in every round but the first.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]
@@ -108,9 +117,9 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
     Args:
         name: the control's name.
         logs: the folder with the debate's log.
-        of: the debate's key (`moot.evals._runs.run.Cell.key`).
+        of: the debate's key (`moot.evals._runs.run.log_key`).
         run: as for `moot.evals._runs.solver.debate`.
-        equal: the budget that it shares with the debate (tokens, usd or calls), if it takes as much.
+        equal: the unit of its budget (tokens, usd or calls), if its budget is the debate's cost.
         settings: settings of the control's graph.
 
     Raises:
@@ -121,17 +130,17 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
     checked_settings(system.settings, settings, matched.graph)
     debates = References(logs, of)
 
-    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
-        debate = await debates.of(sample.sample_id)
+    async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
+        debate = await debates.for_sample(sample.sample_id)
         if debate is None:
             raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
         try:
-            own = matched.settings(debate, equal)
+            matching = matched.settings(debate, equal)
         except UserError as error:
             raise DebateFailed(f"unknown_budget: {error.detail}") from error
-        chosen = checked_settings(system.settings, {**settings, **own})
-        more = {"given": debate.evidence} if matched.reads and debate.evidence else {}
-        chosen = seeded(settings_for_sample(chosen, sample), sample, name, of, equal, settings)
-        return await document_of(system, {**question, **more}, chosen)
+        chosen = checked_settings(system.settings, {**settings, **matching})
+        evidence = {"given": debate.evidence} if matched.reads_evidence and debate.evidence else {}
+        chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, name, of, equal, settings)
+        return await run_debate(system, {**question, **evidence}, chosen)
 
-    return solving(hold)
+    return debate_solver(run_sample)

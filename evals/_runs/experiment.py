@@ -1,7 +1,7 @@
-"""An evaluation's log as an experiment of LangSmith, beside others on the same items.
+"""An evaluation's log as an experiment in LangSmith, next to others on the same items.
 
-LangSmith accepts whole experiments that ran elsewhere, with their items, and shows those with the same dataset name
-side by side. Keys in a log are never sent; see `moot.core.redaction`.
+LangSmith accepts whole experiments that ran elsewhere, with their items, and shows experiments with the same
+dataset name side by side. API keys in a log are never sent; see `moot.core.redaction`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from langsmith.utils import LangSmithAuthError, LangSmithError
 from moot.core.errors import UserError, WorldError
 from moot.core.redaction import anonymised
 from moot.evals._runs.log_files import UNREADABLE
-from moot.evals._runs.reference import facts_of
+from moot.evals._runs.reference import moot_metadata
 from moot.evals._runs.solver import document_in
 from moot.nodes._runtime.tracing import scores_of
 
@@ -29,36 +29,35 @@ OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "dept
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """Convert a log to LangSmith's format of experiments: a row for each sample, with its scores; null scores are left
-    out. Blocking.
+    """Convert a log to an experiment in LangSmith's format: a row for each sample, with its known scores. Blocking.
 
     Raises:
         UserError: the file is not a log, or has no sample.
     """
     try:
         log = read_eval_log(str(path), header_only=True)
-        facts = facts_of(log)
-        dataset = " ".join(str(part) for part in ("moot", facts.get("benchmark"), log.eval.task_version) if part)
+        metadata = moot_metadata(log)
+        dataset = " ".join(str(part) for part in ("moot", metadata.get("benchmark"), log.eval.task_version) if part)
         samples = read_eval_log_samples(str(path), all_samples_required=False, exclude_fields={"messages"})
-        rows = [row_of(sample, dataset, log) for sample in samples]
+        rows = [make_row(sample, dataset, log) for sample in samples]
     except UNREADABLE as error:
         raise UserError(f"{path} cannot be read as a log of an evaluation ({error}).", kind="invalid_file") from error
     if not rows:
-        raise UserError(f"{path} holds no sample.", kind="invalid_file")
+        raise UserError(f"{path} contains no sample.", kind="invalid_file")
     body = {
-        "experiment_name": f"{facts.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
+        "experiment_name": f"{metadata.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
         "dataset_name": dataset,
         "experiment_start_time": min(row["start_time"] for row in rows),
         "experiment_end_time": max(row["end_time"] for row in rows),
-        "experiment_metadata": facts | {"packages": log.eval.packages},
+        "experiment_metadata": metadata | {"packages": log.eval.packages},
         "results": rows,
     }
     cleaned: dict[str, Any] = anonymised(json.loads(json.dumps(body, default=str)))
     return cleaned
 
 
-def row_of(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
-    """A sample as a row; items of one dataset have the same ids in every experiment."""
+def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
+    """Make a row from a sample; the id of an item of a dataset is the same in every experiment."""
     document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {
@@ -66,7 +65,9 @@ def row_of(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
         "inputs": {"claim": sample.input, **({"choices": sample.choices} if sample.choices else {})},
         "expected_outputs": {"answer": sample.target},
         "actual_outputs": {name: document[name] for name in OUTPUTS} if document else None,
-        "evaluation_scores": [dict(zip(("key", "score", "comment"), score, strict=True)) for score in scores(sample)],
+        "evaluation_scores": [
+            dict(zip(("key", "score", "comment"), score, strict=True)) for score in sample_scores(sample)
+        ],
         "start_time": begin,
         "end_time": sample.completed_at or begin,
         "run_name": document["graph"] if document else log.eval.task,
@@ -76,7 +77,7 @@ def row_of(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
+def sample_scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
     """The scorers' results for a sample, and the debate's own scores: key, score, comment."""
     for key, score in (sample.scores or {}).items():
         if isinstance(score.value, int | float) and isfinite(score.value):
@@ -85,18 +86,18 @@ def scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
     yield from scores_of(document) if document else ()
 
 
-def send(experiment: Mapping[str, Any]) -> dict[str, Any]:
+def send_experiment(experiment: Mapping[str, Any]) -> dict[str, Any]:
     """Send an experiment and return LangSmith's reply. Blocking.
 
     Raises:
         UserError: LangSmith refuses the key.
-        WorldError: it could not be sent.
+        WorldError: the experiment could not be sent.
     """
     client = langsmith.Client(auto_batch_tracing=False)
     try:
         body = json.dumps(experiment).encode()
         reply = client.request_with_retries("POST", ENDPOINT, request_kwargs={"data": body})
-        made: dict[str, Any] = reply.json()
+        experiment_reply: dict[str, Any] = reply.json()
     except LangSmithAuthError as error:
         raise UserError(
             f"LangSmith refused the key ({error}). Check LANGSMITH_API_KEY.", kind="authentication"
@@ -106,4 +107,4 @@ def send(experiment: Mapping[str, Any]) -> dict[str, Any]:
             f"The experiment could not be sent to {client.api_url} ({error}). Check LANGSMITH_ENDPOINT and the network."
         )
         raise WorldError(text, kind="unreachable", retryable=True) from error
-    return made
+    return experiment_reply

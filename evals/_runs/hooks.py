@@ -16,11 +16,11 @@ _watches: list[Watch] = []
 
 
 @hooks(name="debates", description="Closes the connections that debates opened, when a run ends.")
-class Debates(Hooks):
-    """Connections belong to an event loop, and each run of Inspect has its own."""
+class DebateHooks(Hooks):
+    """Hooks for debates in Inspect. Connections belong to an event loop, and each run of Inspect has its own loop."""
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        """Call the watcher."""
+        """Call all watchers."""
         for watch in _watches:
             watch(data.sample)
 

@@ -1,4 +1,4 @@
-"""A debate in Inspect's terms: Inspect's model is the debate's, turns are messages, calls are model events.
+"""A debate in Inspect's terms: Inspect's model is the model of the debate, turns are messages, calls are model events.
 
 Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
 Inspect that moot has no provider for is refused, so that no log names a model that was never called. Each of moot's
@@ -45,13 +45,13 @@ from moot.transcript.line import Line
 
 GRADER = "grader"
 """Inspect's role of the model that judges answers."""
-SHARED = ("temperature", "max_tokens", "seed")
+SHARED_OPTIONS = ("temperature", "max_tokens", "seed")
 """Values that both Inspect's options and a debate's settings can set."""
-MODELS_BOOKS = (sample_model_usage_context_var, model_usage_context_var)
-ROLES_BOOKS = (sample_role_usage_context_var, role_usage_context_var)
+MODEL_USAGE = (sample_model_usage_context_var, model_usage_context_var)
+ROLE_USAGE = (sample_role_usage_context_var, role_usage_context_var)
 NO_OPTIONS = GenerateConfig()
-"""The config of calls that Inspect did not make; shared by all events, as creating it takes longer than the event
-itself."""
+"""The config of calls that Inspect did not make. All events share it, as creating it takes longer than creating the
+event."""
 
 
 class MootModel(ModelAPI):
@@ -67,10 +67,10 @@ class MootModel(ModelAPI):
         """
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
-        options: dict[str, Any] = {key: v for key in SHARED if (v := getattr(config, key)) is not None}
+        options: dict[str, Any] = {key: v for key in SHARED_OPTIONS if (v := getattr(config, key)) is not None}
         ledger = Ledger("inspect")
         speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), ledger)
-        reply = await speaker.converse(lambda chat: chat.ainvoke([(one.role, one.text) for one in input]))
+        reply = await speaker.converse(lambda chat: chat.ainvoke([(message.role, message.text) for message in input]))
         output = ModelOutput.from_content(self.model_name, text_of(reply) if reply else "")
         output.usage = usage_of(ledger.calls[-1])
         return output
@@ -85,8 +85,8 @@ def moot_models() -> type[ModelAPI]:
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's settings, completed by Inspect's model and options; ``--model none`` adds nothing.
+def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Add Inspect's model and options to a debate's settings; ``--model none`` adds nothing.
 
     Args:
         settings: the settings that differ from the defaults.
@@ -95,10 +95,12 @@ def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
         UserError: Inspect and the settings name different models or options, or moot cannot call Inspect's model.
     """
     model = active_model()
-    name = None if model is None else name_of(model)
-    roles = {role: name_of(one) for role, one in model_roles().items() if role != GRADER}
+    name = None if model is None else moot_name(model)
+    roles = {role: moot_name(role_model) for role, role_model in model_roles().items() if role != GRADER}
     given: dict[str, Any] = {} if name is None else {"model": name}
-    given |= {} if model is None else {key: v for key in SHARED if (v := getattr(model.config, key)) is not None}
+    given |= (
+        {} if model is None else {key: v for key in SHARED_OPTIONS if (v := getattr(model.config, key)) is not None}
+    )
     for key, value in given.items():
         check_same(f"--{key.replace('_', '-')}", value, f"-S {key}=", settings.get(key, value))
     models = dict(settings.get("models") or {})
@@ -108,13 +110,13 @@ def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **settings, **named}
 
 
-def grader_of(model: str | None) -> str | None:
+def choose_grader(model: str | None) -> str | None:
     """The model that judges answers: the named one, or Inspect's for the role ``grader``.
 
     Raises:
         UserError: the two differ, or moot cannot call Inspect's model.
     """
-    given = name_of(one) if (one := model_roles().get(GRADER)) else None
+    given = moot_name(grader) if (grader := model_roles().get(GRADER)) else None
     if model and given:
         check_same(f"--model-role {GRADER}=", given, "-T judge=", model)
     return model or given
@@ -127,11 +129,13 @@ def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
         UserError: the values differ.
     """
     if value != other:
-        raise UserError(f"Inspect's {theirs} says {value}, and {ours} says {other}: say one.", kind="invalid_setting")
+        raise UserError(
+            f"Inspect's {theirs} is {value}, but {ours} is {other}: set only one of them.", kind="invalid_setting"
+        )
 
 
-def name_of(model: Model | list[Model]) -> str | None:
-    """Moot's name of Inspect's model, provider:name; None for ``none``.
+def moot_name(model: Model | list[Model]) -> str | None:
+    """The name of Inspect's model in moot, provider:name; None for ``none``.
 
     Raises:
         UserError: several models, a model that moot cannot call, or a model at another address than moot would call.
@@ -144,17 +148,17 @@ def name_of(model: Model | list[Model]) -> str | None:
     elif provider == "none":
         return None
     elif provider not in PROVIDERS:
+        names = ", ".join(f"{known}/NAME" for known in PROVIDERS)
         raise UserError(
-            f"Inspect's model {model} cannot debate: moot calls {', '.join(f'{one}/NAME' for one in PROVIDERS)}, and "
-            "moot/PROVIDER:NAME. Name one of these, or say `--model none` and name the debate's model: "
-            "`--solver moot/debate -S model=openai:NAME`.",
+            f"Inspect's model {model} cannot debate: moot calls {names}, and moot/PROVIDER:NAME. Name one of these, or "
+            "give `--model none` and name the debate's model: `--solver moot/debate -S model=openai:NAME`.",
             kind="unknown_model",
         )
-    theirs = model.api.base_url
-    if theirs and (provider not in PROVIDERS or theirs.rstrip("/") != find_endpoint(provider).base_url.rstrip("/")):
+    address = model.api.base_url
+    if address and (provider not in PROVIDERS or address.rstrip("/") != find_endpoint(provider).base_url.rstrip("/")):
         variable = PROVIDERS[provider].base_url_variable if provider in PROVIDERS else "the provider's variable"
         raise UserError(
-            f"Inspect's model {model} is at another address than moot would call: set {variable} in place of "
+            f"Inspect's model {model} has another address than moot would call: set {variable} instead of "
             "--model-base-url.",
             kind="invalid_setting",
         )
@@ -166,33 +170,35 @@ def name_of(model: Model | list[Model]) -> str | None:
 
 def messages_of(document: Document) -> list[ChatMessage]:
     """A debate's turns as messages, in order, each with speaker and round as metadata; then its end."""
-    said = [(section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None]
+    turn_lines = [
+        (section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None
+    ]
     messages: list[ChatMessage] = []
-    for place, several in groupby(said, lambda told: told[1].turn):
-        told = list(several)
+    for place, group in groupby(turn_lines, lambda pair: pair[1].turn):
+        pairs = list(group)
         assert place is not None
         turn = document["turns"][place]
-        facts = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
-        text = in_words([line for _, line in told])
-        messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": told[0][0]}))
+        metadata = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
+        text = join_lines([line for _, line in pairs])
+        messages.append(ChatMessageAssistant(content=text, metadata=metadata | {"heading": pairs[0][0]}))
     end = ending(document)
-    return [*messages, ChatMessageAssistant(content=in_words(end.lines), metadata={"heading": end.heading})]
+    return [*messages, ChatMessageAssistant(content=join_lines(end.lines), metadata={"heading": end.heading})]
 
 
-def in_words(said: Sequence[Line]) -> str:
-    """Join lines to one text."""
-    return "\n\n".join(": ".join(filter(None, (f"{one.who} {one.what}".strip(), one.text))) for one in said)
+def join_lines(lines: Sequence[Line]) -> str:
+    """Join lines into one text."""
+    return "\n\n".join(": ".join(filter(None, (f"{line.who} {line.what}".strip(), line.text))) for line in lines)
 
 
 def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
-    """Report a debate's calls to Inspect when it is over: a model event each, and the usage of models and roles.
+    """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
-    Their prompts are in the ledger and in LangSmith, and the resulting turns are the sample's messages. Calls that an
-    earlier run paid for do not count as usage of this one.
+    The events contain no prompts: these are in the ledger and in LangSmith, and the turns are the sample's messages.
+    Calls that an earlier run paid for do not count as usage of this run.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:
-        kept = bool(call.get("from_ledger") or call.get("shared"))
+        was_paid_before = bool(call.get("from_ledger") or call.get("shared"))
         model = call["model"].replace(":", "/", 1)
         usage = usage_of(call)
         output = ModelOutput(model=call["reported_model"] or call["model"], usage=usage, time=call["seconds"])
@@ -207,28 +213,28 @@ def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
                 output=output,
                 retries=call["attempts"] - 1 or None,
                 error=call.get("detail") if call["outcome"] == "failed" else None,
-                cache="read" if kept else None,
+                cache="read" if was_paid_before else None,
                 working_time=call["seconds"],
                 metadata={key: call[key] for key in ("node", "agent", "phase", "round", "outcome") if call.get(key)},
             )
         )
-        if usage is not None and not kept:
+        if usage is not None and not was_paid_before:
             used.setdefault((model, False), []).append(usage)
             used.setdefault((call["role"], True), []).append(usage)
-    for (name, of_role), usages in used.items():
-        for book in ROLES_BOOKS if of_role else MODELS_BOOKS:
-            set_model_usage(name, summed(usages), book.get(None))
+    for (name, is_role), usages in used.items():
+        for variable in ROLE_USAGE if is_role else MODEL_USAGE:
+            set_model_usage(name, sum_usages(usages), variable.get(None))
 
 
-def summed(usages: Sequence[ModelUsage]) -> ModelUsage:
+def sum_usages(usages: Sequence[ModelUsage]) -> ModelUsage:
     """The sum of the tokens of several calls."""
-    asked, said = sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
-    return ModelUsage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
+    prompt, completion = sum(usage.input_tokens for usage in usages), sum(usage.output_tokens for usage in usages)
+    return ModelUsage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)
 
 
 def usage_of(call: Mapping[str, Any]) -> ModelUsage | None:
     """The tokens of a call; None if its endpoint did not count them."""
-    asked, said = call["prompt_tokens"], call["completion_tokens"]
-    if asked is None or said is None:
+    prompt, completion = call["prompt_tokens"], call["completion_tokens"]
+    if prompt is None or completion is None:
         return None
-    return ModelUsage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
+    return ModelUsage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)

@@ -1,4 +1,4 @@
-"""Selection of Inspect's logs that count: debate systems on moot's benchmarks, one log of several tries."""
+"""Select Inspect's logs of debate systems on moot's benchmarks: one log for each run, even if it was retried."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import benchmark_names
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.retrievers._evidence import clean
 
-IDENTITY = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
-"""Metadata that identify the system, for logs that have no key."""
-NAMES = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
-"""Names of logs: Inspect's JSON logs begin with the time, and its other JSON files do not."""
+IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
+"""Metadata that identify the system in logs without a key."""
+LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
+"""Patterns for the names of logs: Inspect's JSON logs begin with the time, its other JSON files do not."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
 """Inspect's exceptions for a file that is not a log, or a damaged log."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """A log without its samples, and moot's own metadata of it."""
+    """A log without its samples, and moot's metadata in it."""
 
     path: Path
     log: Any
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     @property
     def identity(self) -> str:
         """The identity that a log and its retry share: the system with its settings, the items, and the judge of
         answers.
 
-        The key contains all of these, whatever the system's label.
+        It is the log's key, if there is one, which does not depend on the system's label.
         """
-        if "key" in self.facts:
-            return str(self.facts["key"])
-        if "system" in self.facts:
-            said = [*(self.facts.get(name) for name in IDENTITY), self.items, self.arguments.get("judge")]
-            return json.dumps(said, sort_keys=True, default=str)
+        if "key" in self.metadata:
+            return str(self.metadata["key"])
+        if "system" in self.metadata:
+            identity = [*(self.metadata.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
+            return json.dumps(identity, sort_keys=True, default=str)
         return str(self.log.eval.task_id)
 
     @property
     def label(self) -> str:
         """The system's label."""
-        return clean(str(self.facts.get("system") or ""))
+        return clean(str(self.metadata.get("system") or ""))
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -61,9 +61,9 @@ class Header:
 
     @property
     def of_key(self) -> str | None:
-        """The key of the debate whose budget a control has, from its solver's arguments."""
-        told = (step.params.get("of") for step in self.log.plan.steps)
-        return next((str(key) for key in told if key), None)
+        """The key of the debate that a control was run with, from the arguments of the control's solver."""
+        keys = (step.params.get("of") for step in self.log.plan.steps)
+        return next((str(key) for key in keys if key), None)
 
     @property
     def planned(self) -> int:
@@ -72,12 +72,12 @@ class Header:
 
     @property
     def created(self) -> str:
-        """The ISO date and time."""
+        """The date and time of its creation in ISO format."""
         return str(self.log.eval.created)
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """Every log file, each once: the named files, then those in the folders, by name (which begins with the time).
+    """All log files without duplicates: the named files, and the files in folders, sorted by name, so by time.
 
     Raises:
         UserError: a path does not exist.
@@ -86,7 +86,7 @@ def find_logs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise UserError(f"There is no file or folder {path}. Name logs, or folders of logs.", kind="missing_file")
-        files = sorted(file for name in NAMES for file in path.rglob(name)) if path.is_dir() else [path]
+        files = sorted(file for name in LOG_PATTERNS for file in path.rglob(name)) if path.is_dir() else [path]
         found |= {file.resolve(): file for file in files if file.resolve() not in found}
     return list(found.values())
 
@@ -98,47 +98,49 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
         UserError: Inspect is not installed.
     """
     headers, notes = [], []
-    read = package("inspect_ai.log").read_eval_log
+    read = load_extra("inspect_ai.log").read_eval_log
     for file in files:
         try:
             log = read(str(file), header_only=True)
         except UNREADABLE as error:
             notes.append(f"{file.name}: it cannot be read as a log ({clean(str(error))[:120]}); left out.")
             continue
-        facts = log.metadata.get("moot") or {}
-        if facts.get("benchmark") in benchmark_names():
-            headers.append(Header(file, log, facts))
+        metadata = log.metadata.get("moot") or {}
+        if metadata.get("benchmark") in benchmark_names():
+            headers.append(Header(file, log, metadata))
         else:
-            named = facts.get("benchmark")
-            why = f"its benchmark {clean(str(named))!r} is unknown" if named else "it is not a log of moot's benchmarks"
-            notes.append(f"{file.name}: {why}; left out.")
+            named = metadata.get("benchmark")
+            reason = (
+                f"its benchmark {clean(str(named))!r} is unknown" if named else "it is not a log of moot's benchmarks"
+            )
+            notes.append(f"{file.name}: {reason}; left out.")
     return headers, notes
 
 
 def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[str]]:
     """Keep one log of each identity, and make notes about the others.
 
-    This is the newest log that succeeded; if none did, the one with the most samples.
+    The newest log that succeeded is kept; if none succeeded, the log with the most samples.
     """
     groups: dict[str, list[Header]] = {}
     for header in headers:
         groups.setdefault(header.identity, []).append(header)
-    kept: set[int] = set()
+    kept_ids: set[int] = set()
     notes = []
     for group in groups.values():
         succeeded = [header for header in group if header.log.status == "success"]
-        best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_held)
-        kept.add(id(best))
-        notes += [_superseded(header, best) for header in group if header is not best]
-    return [header for header in headers if id(header) in kept], notes
+        best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_count_and_date)
+        kept_ids.add(id(best))
+        notes += [_superseded_note(header, best) for header in group if header is not best]
+    return [header for header in headers if id(header) in kept_ids], notes
 
 
-def _superseded(header: Header, best: Header) -> str:
-    renamed = f", where {header.label} is called {best.label}" if header.label != best.label else ""
+def _superseded_note(header: Header, best: Header) -> str:
+    renamed = f" (there, {header.label} is called {best.label})" if header.label != best.label else ""
     return f"{header.path.name}: superseded by {best.path.name}{renamed}; left out."
 
 
-def _held(header: Header) -> tuple[int, str]:
+def _count_and_date(header: Header) -> tuple[int, str]:
     """The number of samples in a log, then its date."""
-    read = package("inspect_ai.log").read_eval_log_sample_summaries
+    read = load_extra("inspect_ai.log").read_eval_log_sample_summaries
     return len(read(str(header.path))) if header.planned else 0, header.created

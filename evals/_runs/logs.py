@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark, load_benchmark
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import CostOf, Observation, observe
 from moot.evals._stats.official import drop_uncomputable
 from moot.evals._stats.outcomes import Document
@@ -29,43 +29,43 @@ READ = (
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
     *("evidence", "corpora"),
 )
-"""Fields of result documents that are read; others may be those of another version."""
+"""Fields of result documents that are read and checked; other fields may have another version's form."""
 AT_ONCE = 50
 """Number of samples read together: opening a log takes longer than reading a sample."""
-UNREAD = {"events", "messages", "attachments"}
+PARTS_NOT_READ = {"events", "messages", "attachments"}
 """Parts of samples that are not read."""
 
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One log: a system on a benchmark, once.
+    """The contents of one log: one run of a system on a benchmark.
 
     Attributes:
-        file: its name.
+        file: the log's name.
         benchmark: the benchmark of its items.
         system: the system's label.
         graph: its graph; empty if the log does not name it.
         model: the system's model; None if it had several.
         seed: None if none was set.
         control: the name of the control, if the system is one; else None.
-        of: the label of the system whose control it is.
-        key: identifies the log among those of other systems, settings and data; None if it has none.
-        of_key: the key of the log whose control it is.
-        position: the place of the system, or of the one whose control it is, in its plan.
+        of: the label of the system that the control belongs to.
+        key: the key of the log, which identifies the system, its settings and its data; None if it has none.
+        of_key: the key of the log of the control's system.
+        position: the system's place in the plan; for a control, the place of its system.
         settings: the system's settings.
         equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
-        status: Inspect's: success, error, cancelled or started.
+        status: Inspect's status: success, error, cancelled or started.
         created: the ISO date and time.
         items: a digest of the benchmark's items, if the task has one.
         data: the name of the items' file, if the log names it.
-        judge: the model that judged answers in words.
+        judge: the model that judged answers in words, if any did.
         planned: the number of items that were planned.
         observations: the items that ran, each once.
         notes: notes about the run, for the reader of a report.
-        versions: of moot and of Inspect.
-        parts: everything that the system depended on beside its settings (`moot.evals._identity.parts`).
-        ceiling: the best accuracy that its items allow, if some ask the same but have different right answers.
-        family: the tests that its plan corrects together; empty if the log does not say.
+        versions: the versions of moot and of Inspect.
+        parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
+        ceiling: the best possible accuracy, if some items ask the same question but have different right answers.
+        family: the family of tests in its plan (`moot.evals._stats.significance.Family`); empty if it is unknown.
     """
 
     file: str
@@ -96,15 +96,15 @@ class LoggedRun:
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
-    """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
+    """The runs of all usable logs that are not superseded, in the order of their files, and notes about the other logs.
 
     Args:
         paths: logs, and folders that contain some at any depth.
         cost_of: computes the cost of calls.
 
     Raises:
-        UserError: a path does not exist, Inspect is not installed, no log counts, or a log's samples are not in moot's
-            format.
+        UserError: a path does not exist, Inspect is not installed, no log is usable, or the samples of a log are not in
+            moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -115,37 +115,40 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
         if run.observations:
             runs.append(run)
         else:
-            notes.append(f"{header.path.name}: it holds no sample; left out.")
+            notes.append(f"{header.path.name}: it contains no sample; left out.")
     if not runs:
-        said = " ".join(notes) or "There is none in the files and folders named."
-        raise UserError(f"No log of a debate system can be compared. {said}", kind="missing_file")
+        reasons = " ".join(notes) or "The named files and folders contain none."
+        raise UserError(f"No log of a debate system can be compared. {reasons}", kind="missing_file")
     return runs, notes
 
 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
     """Read a log with all its samples; missing facts about its system are read from its first document."""
-    spec, facts = header.log.eval, header.facts
-    benchmark = load_benchmark(facts["benchmark"])
-    found, again, first = _observations(header, benchmark, cost_of)
+    spec, metadata = header.log.eval, header.metadata
+    benchmark = load_benchmark(metadata["benchmark"])
+    found, repeated, first = _observations(header, benchmark, cost_of)
     observations, uncomputed = drop_uncomputable(list(found.values()), benchmark.metrics)
-    settings = facts.get("settings", first.get("settings")) or {}
-    label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
-    seed, position = facts.get("seed"), facts.get("position")
-    notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
-    judge, spoke = _text(header.arguments.get("judge")), {m for seen in observations for m, _ in seen.models}
-    notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
-    notes += [f"{again} further samples of the same item (epochs?) are left out"] if again else []
+    settings = metadata.get("settings", first.get("settings")) or {}
+    label, model = metadata.get("system") or first.get("graph"), metadata.get("model", settings.get("model"))
+    seed, position = metadata.get("seed"), metadata.get("position")
+    notes = [f"the benchmark's reader: {note}" for note in metadata.get("notes") or ()]
+    judge, speakers = (
+        _optional_text(header.arguments.get("judge")),
+        {m for observation in observations for m, _ in observation.models},
+    )
+    notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in speakers else []
+    notes += [f"{repeated} further samples of the same items are left out"] if repeated else []
     notes += uncomputed
     return LoggedRun(
         file=clean(header.path.name),
         benchmark=benchmark,
         system=clean(str(label or "unknown system")),
-        graph=clean(str(facts.get("graph") or "")),
-        model=_text(model),
+        graph=clean(str(metadata.get("graph") or "")),
+        model=_optional_text(model),
         seed=seed if isinstance(seed, int) else None,
-        control=_text(facts.get("control")),
-        of=_text(facts.get("of")),
-        key=_text(facts.get("key")),
+        control=_optional_text(metadata.get("control")),
+        of=_optional_text(metadata.get("of")),
+        key=_optional_text(metadata.get("key")),
         of_key=header.of_key,
         position=position if isinstance(position, int) else None,
         settings=settings,
@@ -154,35 +157,35 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
         items=header.items,
         data=clean(Path(str(header.arguments.get("data") or "")).name),
         judge=judge,
-        ceiling=_share(facts.get("ceiling")),
+        ceiling=_optional_number(metadata.get("ceiling")),
         planned=max(header.planned, len(observations)),
         observations=tuple(observations),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
-        equal=_text(facts.get("equal")),
-        parts=facts.get("parts") or {},
-        family=clean(str(facts.get("family") or "")),
+        equal=_optional_text(metadata.get("equal")),
+        parts=metadata.get("parts") or {},
+        family=clean(str(metadata.get("family") or "")),
     )
 
 
 def _observations(
     header: Header, benchmark: Benchmark, cost_of: CostOf
 ) -> tuple[dict[str, Observation], int, Document]:
-    """Each item once, the number of further samples of the same items, and the first result document."""
+    """One observation of each item, the number of further samples of the same items, and the first result document."""
     observations: dict[str, Observation] = {}
     first: Document = {}
-    again, at = 0, ""
+    repeated, place = 0, ""
     try:
         for sample, found in samples_in(header):
-            at = f", sample {clean(str(sample.id))[:80]}"
+            place = f", sample {clean(str(sample.id))[:80]}"
             document = None if found is None else checked_document(found, READ)
             first = first or document or {}
-            seen = observe(sample, benchmark, cost_of, document)
-            again += seen.id in observations
-            observations.setdefault(seen.id, seen)
+            observation = observe(sample, benchmark, cost_of, document)
+            repeated += observation.id in observations
+            observations.setdefault(observation.id, observation)
     except (*UNREADABLE, TypeError, AttributeError) as error:
-        raise damaged(f"{header.path}{at}", error) from error
-    return observations, again, first
+        raise damaged(f"{header.path}{place}", error) from error
+    return observations, repeated, first
 
 
 def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
@@ -190,61 +193,65 @@ def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
 
     Samples without a document are read once more, with their events: recovered samples have it there.
     """
-    from moot.evals._runs.solver import document_in  # which needs Inspect
+    from moot.evals._runs.solver import document_in  # this import needs Inspect
 
-    log, file = package("inspect_ai.log"), str(header.path)
+    log, file = load_extra("inspect_ai.log"), str(header.path)
     places = {str(id): place for place, id in enumerate(header.log.eval.dataset.sample_ids or ())}
-    there = log.read_eval_log_sample_summaries(file) if places else []
-    keys = sorted(((s.id, s.epoch) for s in there), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
+    summaries = log.read_eval_log_sample_summaries(file) if places else []
+    keys = sorted(((s.id, s.epoch) for s in summaries), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
     for start in range(0, len(keys), AT_ONCE):
-        samples = log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=UNREAD)
-        held = [(sample, document_in(sample)) for sample in samples]
-        bare = [(sample.id, sample.epoch) for sample, document in held if document is None]
-        whole = log.read_eval_log_samples_by_id(file, bare, exclude_fields={"messages"}) if bare else []
-        told = {(sample.id, sample.epoch): document_in(sample) for sample in whole}
-        for sample, document in held:
-            yield sample, document or told[sample.id, sample.epoch]
+        samples = log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=PARTS_NOT_READ)
+        read = [(sample, document_in(sample)) for sample in samples]
+        without_document = [(sample.id, sample.epoch) for sample, document in read if document is None]
+        full_samples = (
+            log.read_eval_log_samples_by_id(file, without_document, exclude_fields={"messages"})
+            if without_document
+            else []
+        )
+        documents = {(sample.id, sample.epoch): document_in(sample) for sample in full_samples}
+        for sample, document in read:
+            yield sample, document or documents[sample.id, sample.epoch]
 
 
 def damaged(place: str, error: Exception) -> UserError:
     """The error for a log or a document that is not in moot's format."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     else:
-        said = " ".join(repr(error).split())
+        reason = " ".join(repr(error).split())
     return UserError(
-        f"{place}: its samples are not as moot writes them ({clean(said)[:200]}). Run this evaluation again with this "
+        f"{place}: its samples are not in moot's format ({clean(reason)[:200]}). Run this evaluation again with this "
         "version of moot, or leave the log out.",
         kind="invalid_file",
     )
 
 
 def checked_document(found: Any, names: Sequence[str]) -> Document:
-    """Check these fields of a result document, and their types.
+    """Check fields of a result document and their types, and return these fields.
 
     Raises:
         LookupError, TypeError, ValueError: a field is missing, or has another type.
     """
-    return {name: _shape(name).validate_python(found[name]) for name in names}
+    return {name: _type_adapter(name).validate_python(found[name]) for name in names}
 
 
 @lru_cache
-def _shape(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_types()[name])
+def _type_adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_document_types()[name])
 
 
 @lru_cache(maxsize=1)
-def _types() -> dict[str, Any]:
+def _document_types() -> dict[str, Any]:
     return get_type_hints(VerdictOutput)
 
 
-def _share(value: object) -> float | None:
+def _optional_number(value: object) -> float | None:
     """A number from a log's metadata; None if it is missing."""
     return float(value) if isinstance(value, int | float) else None
 
 
-def _text(value: object) -> str | None:
+def _optional_text(value: object) -> str | None:
     """A text from a log's metadata; None if it is missing."""
     return clean(str(value)) or None if value is not None else None
 

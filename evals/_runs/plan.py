@@ -15,22 +15,22 @@ from moot.core.errors import UserError
 from moot.evals._attacks.attack import MOST_PIECES, POISONED, Attack, files_digest
 from moot.evals._benchmarks.catalogue import benchmark_names
 from moot.evals._runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Family
 from moot.graphs import load_graph
 from moot.graphs._registry import suggest
-from moot.nodes._models.equal_cost import SAID, shared_settings
+from moot.nodes._models.equal_cost import BUDGET_NAMES, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Settings, checked_settings, problem_of
 from moot.nodes._runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-SPEAKERS = {"models", "agents", "debaters", "judges"}
-"""Settings that may give a role its own model."""
+SPEAKER_SETTINGS = {"models", "agents", "debaters", "judges"}
+"""Settings in which a role may have its own model."""
 
 
 class System(BaseModel):
-    """A debate system with its own settings."""
+    """A debate system of a plan, with its own settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,8 +39,8 @@ class System(BaseModel):
     settings: dict[str, Any] = Field(default={}, description="See `moot settings GRAPH`.")
 
 
-class Benchmarked(BaseModel):
-    """A benchmark and where its records are."""
+class PlannedBenchmark(BaseModel):
+    """A benchmark of a plan, and the place of its records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,26 +50,28 @@ class Benchmarked(BaseModel):
 
     @field_validator("name")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         if name not in (known := benchmark_names()):
             raise ValueError(f"there is no benchmark {name!r}. {suggest(name, known)}")
         return name
 
     @field_validator("data")
     @classmethod
-    def _whole(cls, data: Path | None, info: ValidationInfo) -> Path | None:
-        """Read a path; the validation context is the folder that paths are relative to, if it is not the current
-        one."""
+    def _make_absolute(cls, data: Path | None, info: ValidationInfo) -> Path | None:
+        """Make a path absolute; the validation context is the folder that paths are relative to, by default the
+        current one."""
         return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 
 class Plan(BaseModel):
-    """An evaluation."""
+    """A plan of an evaluation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
-    tasks: tuple[Benchmarked, ...] = Field(min_length=1, description="Benchmarks: names, objects, or name to path.")
+    tasks: tuple[PlannedBenchmark, ...] = Field(
+        min_length=1, description="Benchmarks: names, objects, or an object from name to path."
+    )
     models: tuple[ModelName | None, ...] = Field(default=(None,), min_length=1, description="Models of all roles.")
     seeds: tuple[int | None, ...] = Field(default=(None,), min_length=1, description="Sampling seeds, one run each.")
     settings: dict[str, Any] = Field(default={}, description="Settings of every system that has them.")
@@ -95,7 +97,7 @@ class Plan(BaseModel):
         default=False, description="Whether attackers use the templates and passages that are kept back for a check."
     )
     attacker: ModelName | None = Field(
-        default=None, description="The model that writes adaptive passages; by default each debate's own."
+        default=None, description="The model that writes adaptive passages; by default the model of the debate."
     )
     family: Family = Field(
         default="report",
@@ -104,30 +106,36 @@ class Plan(BaseModel):
 
     @field_validator("graphs", mode="before")
     @classmethod
-    def _names(cls, given: Any) -> Any:
-        return [{"graph": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+    def _read_graphs(cls, given: Any) -> Any:
+        return (
+            [{"graph": graph} if isinstance(graph, str) else graph for graph in given]
+            if isinstance(given, list)
+            else given
+        )
 
     @field_validator("tasks", mode="before")
     @classmethod
-    def _places(cls, given: Any) -> Any:
+    def _read_tasks(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
             return [{"name": name, "data": data} for name, data in given.items()]
-        return [{"name": one} if isinstance(one, str) else one for one in given] if isinstance(given, list) else given
+        return (
+            [{"name": task} if isinstance(task, str) else task for task in given] if isinstance(given, list) else given
+        )
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One system on one benchmark with one model and seed: a log of its own.
+    """One system on one benchmark with one model and seed; each cell has its own log.
 
-    ``of`` is the cell whose control this one is, and ``control`` its kind (None for a retrieval variant).
-    ``position`` is the place of its debate among the plan's systems. ``equal`` is the budget that a control shares with
-    its debate, if any. ``attack`` is the attack under which the debate ``of`` runs again, if any: arguments of
-    `moot.evals._attacks.solver.attacked`.
+    ``of`` is the debate's cell, if this cell is a control of a debate or runs a debate under attack. ``control`` is the
+    kind of control (None for a retrieval variant). ``position`` is the place of the debate among the plan's systems.
+    ``equal`` is the budget that a control shares with its debate, if any. ``attack`` has the arguments of
+    `moot.evals._attacks.solver.attacked`, if the debate runs under attack.
     """
 
     system: str
     graph: str
-    task: Benchmarked
+    task: PlannedBenchmark
     settings: dict[str, Any] = field(hash=False)
     model: str | None = None
     seed: int | None = None
@@ -139,14 +147,19 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell, whatever its label."""
-        said: list[Any] = [self.graph, self.settings, self.control, self.of.key if self.of and self.control else None]
-        said += [self.task.name, str(self.task.data), self.task.limit]
-        said += [self.equal] if self.equal not in (None, "tokens") else []
-        said += [self.attack] if self.attack else []
-        return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        """A key that identifies this cell; it does not depend on the label."""
+        identity: list[Any] = [
+            self.graph,
+            self.settings,
+            self.control,
+            self.of.key if self.of and self.control else None,
+        ]
+        identity += [self.task.name, str(self.task.data), self.task.limit]
+        identity += [self.equal] if self.equal not in (None, "tokens") else []
+        identity += [self.attack] if self.attack else []
+        return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
-    def facts(self) -> dict[str, Any]:
+    def log_metadata(self) -> dict[str, Any]:
         """The cell's metadata in its log."""
         return {
             "key": self.key,
@@ -172,18 +185,20 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
         given: fields of `Plan` that override the file's.
 
     Raises:
-        UserError: no such file, not YAML, or not a plan, with the field and its fault.
+        UserError: the file does not exist, is not YAML, or has an invalid field (the error names it).
     """
     try:
-        said = package("yaml").safe_load(path.read_text(encoding="utf-8"))
+        fields = load_extra("yaml").safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
-    except (UnicodeDecodeError, package("yaml").YAMLError) as error:
+    except (UnicodeDecodeError, load_extra("yaml").YAMLError) as error:
         raise UserError(f"{path} is not a YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
-    if not isinstance(said, Mapping):
-        raise UserError(f"{path} does not contain a plan: graphs and tasks, at least.", kind="invalid_file")
-    settings = {**(said.get("settings") or {}), **(given.get("settings") or {})}
-    return make_plan({**said, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent)
+    if not isinstance(fields, Mapping):
+        raise UserError(f"{path} is not a plan, which needs at least graphs and tasks.", kind="invalid_file")
+    settings = {**(fields.get("settings") or {}), **(given.get("settings") or {})}
+    return make_plan(
+        {**fields, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent
+    )
 
 
 def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = None) -> Plan:
@@ -200,132 +215,150 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
     try:
         return Plan.model_validate(given, context=folder)
     except ValidationError as error:
-        wrong = error.errors()
-        within = {e["loc"][0] for e in wrong if len(e["loc"]) > 1}
-        # Pydantic also calls a list too short whose items are wrong
-        wrong = [e for e in wrong if e["type"] != "too_short" or e["loc"][0] not in within]
-        said = dict.fromkeys(problem_of(Plan, e, "field") for e in wrong[:5])
-        raise UserError(f"{where}{'; '.join(said)}", kind="invalid_setting") from error
+        errors = error.errors()
+        parts = {e["loc"][0] for e in errors if len(e["loc"]) > 1}
+        # if an item of a list is wrong, Pydantic also reports that the list is too short
+        errors = [e for e in errors if e["type"] != "too_short" or e["loc"][0] not in parts]
+        problems = dict.fromkeys(problem_of(Plan, e, "field") for e in errors[:5])
+        raise UserError(f"{where}{'; '.join(problems)}", kind="invalid_setting") from error
 
 
-def cells_of(plan: Plan) -> list[Cell]:
-    """All cells of a plan: the systems first, then their controls.
+def make_cells(plan: Plan) -> list[Cell]:
+    """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, two identical systems, or a model without a
-            price if its controls must cost the same in USD.
+        UserError: an unknown graph or setting, a value out of its range, two systems that are the same or have the same
+            label, two files of one benchmark, or controls without a model, or without its price if they need it.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
         raise UserError(f"None of the graphs has a setting {unknown[0]!r}.", kind="invalid_setting")
     cells = [
-        replace(cell_of(plan, task, system, model, seed), position=position)
+        replace(make_cell(plan, task, system, model, seed), position=position)
         for task, (position, system), model, seed in product(
             plan.tasks, enumerate(plan.graphs), plan.models, plan.seeds
         )
     ]
     keys = Counter(cell.key for cell in cells)
-    if again := [cell.system for cell in cells if keys[cell.key] > 1]:
+    if repeated := [cell.system for cell in cells if keys[cell.key] > 1]:
         raise UserError(
-            f"The plan runs the same more than once ({', '.join(dict.fromkeys(again))}): give each graph, model, seed "
-            "and task once, or settings that differ.",
+            f"The plan runs the same system more than once ({', '.join(dict.fromkeys(repeated))}): name each graph, "
+            "model, seed and task once, or give the systems different settings.",
             kind="invalid_setting",
         )
-    _check_told_apart(cells)
+    _check_labels_differ(cells)
     wanted = {*CONTROLS, "retrieval"} if plan.controls is True else set(plan.controls or ())
     debates = cells if "retrieval" in wanted else []
-    variants = {made.key: made for cell in debates for made in _variants(cell) if made.key not in keys}
-    controls = [made for cell in cells for made in _controls(cell, wanted, plan.equal)]
-    return [*cells, *variants.values(), *controls, *(made for cell in cells for made in _attacked(cell, plan))]
+    variants = {
+        new_cell.key: new_cell for cell in debates for new_cell in _retrieval_variants(cell) if new_cell.key not in keys
+    }
+    controls = [new_cell for cell in cells for new_cell in _control_cells(cell, wanted, plan.equal)]
+    return [
+        *cells,
+        *variants.values(),
+        *controls,
+        *(new_cell for cell in cells for new_cell in _attack_cells(cell, plan)),
+    ]
 
 
-def _check_told_apart(cells: Sequence[Cell]) -> None:
+def _check_labels_differ(cells: Sequence[Cell]) -> None:
     """Refuse two systems or files that reports would show under one name.
 
     Raises:
         UserError: two systems with one label, or two files of one benchmark.
     """
-    for said, of in (("systems called", "system"), ("files of the benchmark", "task")):
+    for kind, part in (("systems called", "system"), ("files of the benchmark", "task")):
         groups: dict[str, set[str]] = {}
         for cell in cells:
-            own = {key: value for key, value in cell.settings.items() if key not in ("model", "seed")}
+            settings = {key: value for key, value in cell.settings.items() if key not in ("model", "seed")}
             name, differs = (
-                (cell.system, [cell.graph, own]) if of == "system" else (cell.task.name, str(cell.task.data))
+                (cell.system, [cell.graph, settings]) if part == "system" else (cell.task.name, str(cell.task.data))
             )
             groups.setdefault(name, set()).add(json.dumps(differs, sort_keys=True, default=str))
-        if several := [name for name, different in groups.items() if len(different) > 1]:
+        if ambiguous := [name for name, different in groups.items() if len(different) > 1]:
             raise UserError(
-                f"The plan has several {said} {several[0]!r}: give systems labels of their own, and run files of one "
-                "benchmark apart, into other folders.",
+                f"The plan has several {kind} {ambiguous[0]!r}: give each system its own label, and run each "
+                "file of a benchmark in its own plan and folder.",
                 kind="invalid_setting",
             )
 
 
-def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
-    """Make the cell of a system on a benchmark; its own settings override the model and seed, and these the plan's
-    settings.
+def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | None, seed: int | None) -> Cell:
+    """Make the cell of a system on a benchmark. The system's own settings override the model and the seed; these
+    override the plan's settings.
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose
             speakers have their own sources.
     """
-    kind = load_graph(system.graph).settings
-    own = "sources" in plan.settings and speakers_with_sources(kind)
-    if own and own not in {**plan.settings, **system.settings}:
+    settings_type = load_graph(system.graph).settings
+    speakers = "sources" in plan.settings and speakers_with_sources(settings_type)
+    if speakers and speakers not in {**plan.settings, **system.settings}:
         raise UserError(
-            f"{system.label or system.graph} does not read the plan's `sources`: each of its {own} has a `retriever`. "
-            f"Name its {own}, in its settings or the plan's.",
+            f"{system.label or system.graph} does not read the plan's `sources`: each of its {speakers} has a "
+            f"`retriever`. List its {speakers} in the system's settings or in the plan's.",
             kind="invalid_setting",
         )
     named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
-    settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
-    checked_settings(kind, settings, system.graph)
+    settings = {
+        **{k: v for k, v in plan.settings.items() if k in settings_type.model_fields},
+        **named,
+        **system.settings,
+    }
+    checked_settings(settings_type, settings, system.graph)
     task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
     label = system.label.strip() or system.graph
     return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
 
 
-def speakers_with_sources(kind: type[Settings]) -> str | None:
+def speakers_with_sources(settings_type: type[Settings]) -> str | None:
     """The setting that lists speakers with their own sources; None if a system has no such speakers."""
-    plain = {} if "sources" in kind.model_fields else kind().model_dump(mode="json")
-    return next((key for key in SPEAKERS & plain.keys() if any("retriever" in one for one in plain[key] or ())), None)
+    defaults = {} if "sources" in settings_type.model_fields else settings_type().model_dump(mode="json")
+    return next(
+        (
+            key
+            for key in SPEAKER_SETTINGS & defaults.keys()
+            if any("retriever" in speaker for speaker in defaults[key] or ())
+        ),
+        None,
+    )
 
 
-def _variants(cell: Cell) -> Iterable[Cell]:
-    kind = load_graph(cell.graph).settings
-    for name, settings in retrieval_variants(kind, cell.settings).items() if is_debate(kind) else ():
+def _retrieval_variants(cell: Cell) -> Iterable[Cell]:
+    settings_type = load_graph(cell.graph).settings
+    for name, settings in retrieval_variants(settings_type, cell.settings).items() if is_debate(settings_type) else ():
         yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
 
 
-def _attacked(cell: Cell, plan: Plan) -> Iterable[Cell]:
+def _attack_cells(cell: Cell, plan: Plan) -> Iterable[Cell]:
     """Copies of a cell under each attack that its system can be tested with."""
-    kind = load_graph(cell.graph).settings
+    settings_type = load_graph(cell.graph).settings
     for attack in plan.attacks:
-        hits = is_debate(kind) if attack == "lying_debater" else issubclass(kind, EvidenceSettings)
-        if hits:
-            said: dict[str, Any] = {"attack": attack, "kept_back": plan.kept_back, "texts": files_digest()}
-            said |= {"pieces": plan.pieces} if attack in POISONED else {}
-            said |= {"attacker": plan.attacker} if attack == "adaptive" and plan.attacker else {}
-            yield replace(cell, system=f"{cell.system} under {attack.replace('_', ' ')}", of=cell, attack=said)
+        applies = is_debate(settings_type) if attack == "lying_debater" else issubclass(settings_type, EvidenceSettings)
+        if applies:
+            arguments: dict[str, Any] = {"attack": attack, "kept_back": plan.kept_back, "texts": files_digest()}
+            arguments |= {"pieces": plan.pieces} if attack in POISONED else {}
+            arguments |= {"attacker": plan.attacker} if attack == "adaptive" and plan.attacker else {}
+            yield replace(cell, system=f"{cell.system} under {attack.replace('_', ' ')}", of=cell, attack=arguments)
 
 
-def _controls(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterable[Cell]:
+def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterable[Cell]:
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
-    if names and cell.model is None and not SPEAKERS.isdisjoint(cell.settings):
+    if names and cell.model is None and not SPEAKER_SETTINGS.isdisjoint(cell.settings):
         raise UserError(
-            f"The controls of {cell.system} need one model: name one under `models`, beside those of its single roles.",
+            f"The controls of {cell.system} need one model: name it under `models`, not only those of single roles.",
             kind="invalid_setting",
         )
-    costs = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_cost for name in names)
-    if costs and price_of(cell.model or "", read_prices()) is None:
+    in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_equal_cost for name in names)
+    if in_usd and price_of(cell.model or "", read_prices()) is None:
         raise UserError(
-            f"No price is known of {cell.model}, so the controls of {cell.system} cannot be its equals in USD: put its "
-            "price into a file that MOOT_PRICES names, or take `equal: tokens` or `calls`.",
+            f"The price of {cell.model} is unknown, so the controls of {cell.system} cannot have an equal cost in USD: "
+            "add the price to the file that MOOT_PRICES names, or set `equal: tokens` or `equal: calls`.",
             kind="invalid_setting",
         )
     for name in names:
-        graph, own = CONTROLS[name].graph, equal if CONTROLS[name].at_cost else None
+        graph, budget = CONTROLS[name].graph, equal if CONTROLS[name].at_equal_cost else None
         settings = shared_settings(load_graph(graph).settings, cell.settings)
         label = f"{cell.system} {name.replace('_', ' ')}"
-        label += "" if own in (None, "tokens") else f" at equal {SAID[equal]}"
-        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position, own)
+        label += "" if budget in (None, "tokens") else f" at equal {BUDGET_NAMES[equal]}"
+        yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position, budget)

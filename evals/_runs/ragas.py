@@ -1,7 +1,7 @@
 """RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
 
-Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. This is the reference, as two
-functions and, for `moot eval ragas`, over the verdicts in logs:
+Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. The functions here call
+RAGAS itself: two for a single answer, and others for `moot eval ragas`, which scores the verdicts in logs:
 
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
@@ -57,8 +57,8 @@ LONGEST_REPLY = 4096
 """Maximum tokens of a reply: RAGAS's own 1,024 cut off the judgements of a long answer."""
 TIMEOUT = 120.0
 """Seconds that a request may take."""
-LOST = 10
-"""Number of failed calls in a row after which the endpoint is given up."""
+MOST_FAILURES = 10
+"""Number of failed calls in a row after which no more calls are made."""
 
 
 async def ragas_faithfulness(
@@ -77,7 +77,7 @@ async def ragas_faithfulness(
 
     Raises:
         UserError: ragas is not installed.
-        ValueError: claim, rationale or evidence is empty; or the model is none of RAGAS's.
+        ValueError: claim, rationale or evidence is empty; or the model is not a RAGAS model.
         Exception: whatever else ragas or the model's client raises, unchanged.
     """
     check_installed()
@@ -94,7 +94,7 @@ async def ragas_answer_relevance(
     """AR = mean over n questions q_i of cos(e(c), e(q_i)), as RAGAS computes it (S1 III): n calls, one after the other.
 
     Args:
-        claim: what was asked.
+        claim: the claim or question.
         answer: the answer with its reasons.
         llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
         encoder: e(), any of our encoders.
@@ -107,22 +107,22 @@ async def ragas_answer_relevance(
     Raises:
         UserError: ragas is not installed; or the encoder needs a setting from the caller.
         WorldError: the encoder's endpoint failed.
-        ValueError: claim or answer is empty; or the model is none of RAGAS's.
+        ValueError: claim or answer is empty; or the model is not a RAGAS model.
         Exception: whatever else ragas or the model's client raises, unchanged.
     """
     check_installed()
     from ragas.metrics.collections import AnswerRelevancy
 
-    metric = AnswerRelevancy(llm=llm, embeddings=_embedding(encoder), strictness=n)
+    metric = AnswerRelevancy(llm=llm, embeddings=_wrap_encoder(encoder), strictness=n)
     result = await metric.ascore(user_input=claim, response=answer)
     return float(result.value)
 
 
-def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
+def _wrap_encoder(encoder: Encoder) -> BaseRagasEmbedding:
     """Wrap one of our encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
-    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
         def embed_text(self, text: str, **_: Any) -> list[float]:
             raise NotImplementedError("Encoders are asynchronous: use aembed_text.")
 
@@ -143,12 +143,12 @@ class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
-        system: the system's label; of a document its graph.
+        system: the system's label; for a result document, its graph.
         benchmark: empty if the sample has none.
         model: the system's model; None if it had several, or it is unknown.
         seed: None if none was set.
         file: the file that it was read from.
-        id: the item's.
+        id: the item's id.
         claim: the claim or question.
         response: the verdict's answer with its reasons.
         contexts: the texts shown to the deciding model.
@@ -168,11 +168,11 @@ class AnsweredSample:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A metric of a sample: its value, or why it has none, and whether that is because a call failed."""
+class MetricValue:
+    """A sample's value of a metric; without a value, the reason, and whether a call failed."""
 
     value: float | None
-    why: str = ""
+    reason: str = ""
     failed: bool = False
 
 
@@ -180,38 +180,38 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
-        path: a file or folder; of several tries of one run in a folder, the last that succeeded counts.
+        path: a file or folder; if a folder has several tries of a run, only the last successful one is read.
         limit: maximum number of samples of each log; None for all.
 
     Raises:
-        UserError: there is no verdict, Inspect is not installed, or a file is not in moot's format.
+        UserError: there is no sample of a debate system, Inspect is not installed, or a file is not in moot's format.
     """
     if (document := _document_at(path)) is not None:
-        known = _checked(document, str(path))
-        return [_answered(known, system=known["graph"], file=path.name, id=path.stem)], []
+        known = _check_document(document, str(path))
+        return [_make_sample(known, system=known["graph"], file=path.name, id=path.stem)], []
     headers, notes = read_headers(find_logs([path]))
     headers, left_out = without_superseded(headers)
     found: list[AnsweredSample] = []
     for header in headers:
-        facts, at = header.facts, ""
-        about = {
-            "system": header.label or clean(str(facts.get("graph") or "unknown system")),
-            "benchmark": str(facts["benchmark"]),
-            "model": facts.get("model"),
-            "seed": facts.get("seed"),
+        metadata, place = header.metadata, ""
+        source = {
+            "system": header.label or clean(str(metadata.get("graph") or "unknown system")),
+            "benchmark": str(metadata["benchmark"]),
+            "model": metadata.get("model"),
+            "seed": metadata.get("seed"),
             "file": clean(header.path.name),
         }
         try:
-            for sample, held in islice(samples_in(header), limit):
-                at = f"{header.path}, sample {clean(str(sample.id))[:80]}"
-                document = None if held is None else _checked(held, at)
-                fault = clean(str(sample.error.message)) if sample.error else "it was not run to its end"
-                found.append(_answered(document, fault, id=clean(str(sample.id)), **about))
+            for sample, found_document in islice(samples_in(header), limit):
+                place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
+                document = None if found_document is None else _check_document(found_document, place)
+                fault = clean(str(sample.error.message)) if sample.error else "it did not finish"
+                found.append(_make_sample(document, fault, id=clean(str(sample.id)), **source))
         except (*UNREADABLE, TypeError, AttributeError) as error:
-            raise damaged(at or str(header.path), error) from error
+            raise damaged(place or str(header.path), error) from error
     if not found:
-        said = " ".join([*notes, *left_out]) or "There is no log in it."
-        raise UserError(f"{path} holds no sample of a debate system. {said}", kind="missing_file")
+        reasons = " ".join([*notes, *left_out]) or "There is no log in it."
+        raise UserError(f"{path} contains no sample of a debate system. {reasons}", kind="missing_file")
     return found, [*notes, *left_out]
 
 
@@ -220,25 +220,27 @@ def _document_at(path: Path) -> Any:
     if path.suffix != ".json" or not path.is_file():
         return None
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return upgrade_document(held) if isinstance(held, dict) and "turns" in held and "claim" in held else None
+    return (
+        upgrade_document(content) if isinstance(content, dict) and "turns" in content and "claim" in content else None
+    )
 
 
-def _checked(document: Any, place: str) -> Document:
+def _check_document(document: Any, place: str) -> Document:
     try:
         return checked_document(document, READ)
     except (LookupError, TypeError, ValueError) as error:
         raise damaged(place, error) from error
 
 
-def _answered(document: Document | None, fault: str = "", **about: Any) -> AnsweredSample:
+def _make_sample(document: Document | None, fault: str = "", **source: Any) -> AnsweredSample:
     """Make a sample from its result document."""
     unknown: dict[str, Any] = {"benchmark": "", "model": None, "seed": None}
     if document is None:
         return AnsweredSample(
-            **{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document"
+            **{**unknown, **source}, claim="", response="", contexts=(), fault=fault or "it has no document"
         )
     if document["error"]:
         fault = f"the debate failed: {document['error']['detail']}"
@@ -249,12 +251,12 @@ def _answered(document: Document | None, fault: str = "", **about: Any) -> Answe
     else:
         fault = ""
     if fault:
-        return AnsweredSample(**{**unknown, **about}, claim=document["claim"], response="", contexts=(), fault=fault)
-    whole = dict(document)
-    shown = {id for turn in verdict_turns(whole) for id in turn.get("evidence_ids") or ()}
-    reasons = [*reasons_by_who(whole)][:MOST_REASONS]
+        return AnsweredSample(**{**unknown, **source}, claim=document["claim"], response="", contexts=(), fault=fault)
+    plain_document = dict(document)
+    shown = {id for turn in verdict_turns(plain_document) for id in turn.get("evidence_ids") or ()}
+    reasons = [*reasons_by_who(plain_document)][:MOST_REASONS]
     return AnsweredSample(
-        **{**unknown, **about},
+        **{**unknown, **source},
         claim=document["claim"],
         response="\n".join([full_answer(document["task"], document["answer"]), *reasons]),
         contexts=tuple(shown_text(piece) for piece in document["evidence"] if piece["id"] in shown),
@@ -267,7 +269,7 @@ async def measure(
     model: str,
     embedder: str,
     at_once: int,
-    done: Callable[[int, dict[str, Figure]], None],
+    done: Callable[[int, dict[str, MetricValue]], None],
 ) -> None:
     """Measure every sample. A metric that fails on a single sample is missing there.
 
@@ -275,60 +277,62 @@ async def measure(
         samples: the samples to measure.
         model: RAGAS's model, as ``provider:name``.
         embedder: makes the vectors of answer relevancy.
-        at_once: calls of the model in flight.
+        at_once: maximum number of calls at the same time.
         done: called with the place of each sample that has been measured, and its `METRICS`.
 
     Raises:
         UserError: ragas, a package or a key is missing; a model or an encoder is unknown.
         WorldError: the endpoint cannot be reached, or fails repeatedly.
     """
-    limits, gate, lost = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
+    limits, gate, failures = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
 
-    async def figure(asking: Awaitable[float]) -> Figure:
-        nonlocal lost
+    async def call_metric(call: Awaitable[float]) -> MetricValue:
+        nonlocal failures
         try:
-            value = await asking
+            value = await call
         except MootError as error:
-            lost += not isinstance(error, ReplyError)
-            alone = isinstance(error, ReplyError) or error.kind in ("bad_request", "too_long") or error.retryable
-            if not alone or error.kind == "unreachable" or lost >= LOST:
+            failures += not isinstance(error, ReplyError)
+            affects_one_sample = (
+                isinstance(error, ReplyError) or error.kind in ("bad_request", "too_long") or error.retryable
+            )
+            if not affects_one_sample or error.kind == "unreachable" or failures >= MOST_FAILURES:
                 raise
-            return Figure(None, error.detail, failed=True)
-        lost = 0
-        return Figure(None, "RAGAS found nothing to judge in it") if math.isnan(value) else Figure(value)
+            return MetricValue(None, error.detail, failed=True)
+        failures = 0
+        return MetricValue(None, "RAGAS found nothing to judge") if math.isnan(value) else MetricValue(value)
 
-    async def one(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
+    async def measure_sample(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
         async with gate:
             if sample.fault:
-                faithful = relevant = Figure(None, sample.fault)
+                faithful = relevant = MetricValue(None, sample.fault)
             else:
-                relevant = await figure(_relevancy(sample, llm, encoder))
-                faithful = Figure(None, "no evidence")
+                relevant = await call_metric(_answer_relevancy(sample, llm, encoder))
+                faithful = MetricValue(None, "no evidence")
                 if sample.contexts:
-                    asking = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
-                    faithful = await figure(asking)
+                    call = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
+                    faithful = await call_metric(call)
             done(place, {"faithfulness": faithful, "answer_relevancy": relevant})
 
     encoder = await open_encoder(embedder, limits)
-    async with _opened(model, limits) as llm:
-        working = [asyncio.ensure_future(one(n, sample, llm, encoder)) for n, sample in enumerate(samples)]
+    async with _open_model(model, limits) as llm:
+        tasks = [asyncio.ensure_future(measure_sample(n, sample, llm, encoder)) for n, sample in enumerate(samples)]
         try:
-            await asyncio.gather(*working)
+            await asyncio.gather(*tasks)
         finally:
-            for task in working:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*working, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
+async def _answer_relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
     """RAGAS's answer relevancy; NaN if its model wrote no question, for which RAGAS returns 0."""
-    asked = _CountingEncoder(encoder)
-    value = await ragas_answer_relevance(sample.claim, sample.response, llm, asked)
-    return value if asked.texts else math.nan
+    counting = _CountingEncoder(encoder)
+    value = await ragas_answer_relevance(sample.claim, sample.response, llm, counting)
+    return value if counting.texts else math.nan
 
 
 class _CountingEncoder:
-    """An encoder that counts what it encodes."""
+    """An encoder that counts the texts that it encodes."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.name = encoder.name
@@ -344,8 +348,8 @@ class _CountingEncoder:
 
 
 @asynccontextmanager
-async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRagasLLM]:
-    """RAGAS's model at an endpoint of moot's, with moot's retries, limits and errors."""
+async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRagasLLM]:
+    """Open RAGAS's model at one of moot's endpoints, with moot's retries, limits and errors."""
     chosen = await open_chat_model(name)
     if name.startswith("fake:"):
         raise UserError("RAGAS needs a real model: fake:SEED answers at random.", kind="unknown_model")
@@ -357,13 +361,13 @@ async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRaga
     client = imported("openai").AsyncOpenAI(
         base_url=chosen.endpoint.base_url,
         api_key=chosen.endpoint.api_key,
-        max_retries=0,  # the one retry loop is ours
+        max_retries=0,  # with_retries below retries
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
-    # An unreadable reply is requested again once, with the reason.
+    # RAGAS asks once more, with the reason, if a reply is unreadable
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
-    class Asking(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+    class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
         def generate(self, prompt: str, response_model: Any) -> Any:
             raise NotImplementedError("Use agenerate.")
 
@@ -372,25 +376,25 @@ async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRaga
                 try:
                     return await plain.agenerate(prompt, response_model)
                 except Exception as error:
-                    raise _explained(error, chosen.endpoint, name) from error
+                    raise _convert_error(error, chosen.endpoint, name) from error
 
             return (await with_retries(attempt, limits, gate, name))[0]
 
-    yield Asking()
+    yield LimitedLLM()
 
 
-def _explained(error: Exception, endpoint: Endpoint, model: str) -> MootError:
+def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:
     """Convert an exception of RAGAS's client to one of our errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, imported("openai").APIError):
             return explain(cause, endpoint, model)
         cause = cause.__cause__
-    cut = type(error).__name__ == "IncompleteOutputException"
-    why = "it was cut off at the limit of its length" if cut else "it is not in the form that RAGAS asks for"
-    unread = ReplyError(f"{model} gave no reply that RAGAS can read: {why}.", "cut" if cut else "unparsed")
-    unread.retryable = False  # it was requested again already
-    return unread
+    is_cut = type(error).__name__ == "IncompleteOutputException"
+    reason = "it was cut off at the limit of its length" if is_cut else "it is not in the form that RAGAS asks for"
+    reply_error = ReplyError(f"{model} gave no reply that RAGAS can read: {reason}.", "cut" if is_cut else "unparsed")
+    reply_error.retryable = False  # RAGAS has asked again already
+    return reply_error
 
 
 def check_installed() -> None:
@@ -402,7 +406,7 @@ def check_installed() -> None:
     try:
         imported("ragas.metrics.collections")
     except ImportError as error:
-        # The extra also holds back a release of langchain-community without which ragas is there but not importable.
+        # the extra also excludes a version of langchain-community with which ragas cannot be imported
         raise UserError(
             f"RAGAS's own scores need ragas, which cannot be imported ({error}): pip install 'moot[ragas]'",
             kind="missing_package",

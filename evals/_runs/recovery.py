@@ -1,8 +1,8 @@
 """Inspect's recovery database, from which a killed run resumes, with one write for each sample.
 
-Inspect commits each of a sample's roughly twenty events to its recovery database separately. These do not include a
-debate's calls while it runs: they say only that the sample began, and a sample that was running is run again. So all
-events are written together, when the sample is complete.
+Inspect commits each of a sample's roughly twenty events to its recovery database separately. While a debate
+runs, they do not include its calls, only that the sample began; after a kill such a sample is run again. So all events
+are written together, when the sample is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlite3 import Connection
 from typing import Any
 from unittest.mock import patch
 
-# Inspect's only options are a write for each event (`log_realtime`) and no recovery, so its class has to be extended
+# Inspect can only write each event (`log_realtime`) or have no recovery, so its class is extended here
 from inspect_ai._eval.task import log as task_log
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
@@ -21,15 +21,15 @@ from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
-TOGETHER = 100
-"""Maximum number of a sample's events written together: as many as Inspect keeps in memory if it has a limit."""
+MOST_WAITING = 100
+"""Maximum number of a sample's events that wait to be written; Inspect has the same number if it limits them."""
 
 
-class SampleWise(SampleBufferDatabase):
+class SampleWiseDatabase(SampleBufferDatabase):
     """Inspect's recovery database, with a sample's events committed when it ends."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """As in Inspect's class."""
+        """Take the arguments of Inspect's class."""
         self._waiting: dict[tuple[str, int], list[SampleEvent]] = {}
         super().__init__(*args, **options)
 
@@ -39,12 +39,12 @@ class SampleWise(SampleBufferDatabase):
             key = (str(event.id), event.epoch)
             waiting = self._waiting.setdefault(key, [])
             waiting.append(event)
-            if len(waiting) == TOGETHER:
-                self._write(*key)
+            if len(waiting) == MOST_WAITING:
+                self._write_waiting(*key)
 
     def complete_sample(self, summary: EvalSampleSummary, **more: Any) -> None:
         """Write the waiting events, then mark the sample as complete."""
-        self._write(summary.id, summary.epoch)
+        self._write_waiting(summary.id, summary.epoch)
         super().complete_sample(summary, **more)
 
     def remove_samples(self, samples: list[tuple[str | int, int]]) -> None:
@@ -55,23 +55,23 @@ class SampleWise(SampleBufferDatabase):
 
     @contextmanager
     def open_sample_history(self, id: str | int, epoch: int) -> Iterator[SampleHistory]:
-        """All of a sample's events."""
-        self._write(id, epoch)
+        """Write the waiting events, then open all of a sample's events."""
+        self._write_waiting(id, epoch)
         with super().open_sample_history(id, epoch) as history:
             yield history
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
         """Do not condense a debate's calls: they contain no messages, and no long text."""
-        one = event.event
-        if isinstance(one, ModelEvent) and not one.input and one.call is None:
+        call = event.event
+        if isinstance(call, ModelEvent) and not call.input and call.call is None:
             return event
         return super()._condense_event(conn, event)
 
-    def _write(self, id: str | int, epoch: int) -> None:
+    def _write_waiting(self, id: str | int, epoch: int) -> None:
         if waiting := self._waiting.pop((str(id), epoch), None):
             super().log_events(waiting)
 
 
-def samples_written_once() -> AbstractContextManager[object]:
-    """Within this context, Inspect uses `SampleWise`."""
-    return patch.object(task_log, "SampleBufferDatabase", SampleWise)
+def use_sample_wise_database() -> AbstractContextManager[object]:
+    """Within this context, Inspect uses `SampleWiseDatabase`."""
+    return patch.object(task_log, "SampleBufferDatabase", SampleWiseDatabase)

@@ -15,21 +15,21 @@ from moot.nodes._models.equal_cost import FullCost, full_cost
 from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
-ORIGIN = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that are passed on; of the text, only the shown part."""
+EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
+"""Fields of evidence that controls get; the text is only the part that was shown."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A debate on a sample: its cost, its rounds, and its final evidence."""
+    """A debate on a sample, for a control: its cost, its rounds, and its final evidence."""
 
-    taken: FullCost
+    cost: FullCost
     rounds: int
     evidence: list[dict[str, Any]]
 
 
 class References:
-    """The references of a debate, sample by sample, from its log."""
+    """Reads the references of a debate from its log, sample by sample."""
 
     def __init__(self, logs: str, of: str) -> None:
         """Find the log, and read the prices. Blocking.
@@ -43,32 +43,32 @@ class References:
         """
         log = newest_log(logs, of)
         if log is None:
-            raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
+            raise UserError(f"{logs} has no log of the debate that this control belongs to.", kind="missing_file")
         self.location = log.location
         self.prices = read_prices()
 
-    async def of(self, sample: int | str) -> Reference | None:
+    async def for_sample(self, sample: int | str) -> Reference | None:
         """The debate's reference on a sample; None if it has no outcome there."""
         document = await ended_document(self.location, sample)
-        return reference_of(document, self.prices) if document else None
+        return make_reference(document, self.prices) if document else None
 
 
 async def ended_document(location: str, sample: int | str) -> dict[str, Any] | None:
     """The result document of a debate on a sample, from its log; None if it has no outcome there."""
     try:
-        told = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
+        logged = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
     except IndexError:  # raised by Inspect for a sample that is not in the log
         return None
-    document = document_in(told)
+    document = document_in(logged)
     if document is None:  # a sample that was recovered after a kill has it in its events
         document = document_in(await read_eval_log_sample_async(location, sample))
-    return document if document and not told.error and has_outcome(document) else None
+    return document if document and not logged.error and has_outcome(document) else None
 
 
-def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
+def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
     """The reference that a control reads from a result document."""
     evidence = [
-        {key: piece[key] for key in ORIGIN if key in piece} | {"text": shown_text(piece)}
+        {key: piece[key] for key in EVIDENCE_FIELDS if key in piece} | {"text": shown_text(piece)}
         for piece in document["evidence"]
     ]
     return Reference(full_cost(document["calls"], document["seconds"], prices), max(document["rounds"], 1), evidence)
@@ -76,17 +76,17 @@ def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Re
 
 def newest_log(logs: str, key: str) -> EvalLog | None:
     """The newest log of a cell, without its samples; None if there is none."""
-    return next((log for log in headers(logs) if facts_of(log).get("key") == key), None)
+    return next((log for log in read_log_headers(logs) if moot_metadata(log).get("key") == key), None)
 
 
-def headers(logs: str) -> Iterator[EvalLog]:
+def read_log_headers(logs: str) -> Iterator[EvalLog]:
     """The logs of a folder without their samples, the newest first."""
     if Path(logs).is_dir():
         for info in list_eval_logs(logs):
             yield read_eval_log(info, header_only=True)
 
 
-def facts_of(log: EvalLog) -> dict[str, Any]:
-    """Moot's metadata of a log."""
-    facts: dict[str, Any] = log.metadata.get("moot") or {}
-    return facts
+def moot_metadata(log: EvalLog) -> dict[str, Any]:
+    """Moot's metadata in a log."""
+    metadata: dict[str, Any] = log.metadata.get("moot") or {}
+    return metadata

@@ -3,7 +3,7 @@
 from inspect_ai.scorer._scorer import scorer_register
 from moot.evals._attacks.solver import attacked
 from moot.evals._runs.controls import control
-from moot.evals._runs.hooks import Debates
+from moot.evals._runs.hooks import DebateHooks
 from moot.evals._runs.inspect_side import moot_models
 from moot.evals._runs.scorers import (
     accuracy,
@@ -32,7 +32,7 @@ for scorer in SCORERS:  # logs name scorers without their package, and `inspect 
 
 __all__ = [
     "TASKS",
-    "Debates",
+    "DebateHooks",
     "accuracy",
     "attacked",
     "citation_precision",

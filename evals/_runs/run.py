@@ -1,7 +1,7 @@
 """Run a plan as a set of Inspect's evaluations: a log for each cell, which is resumed after an interruption.
 
 A cell is identified by its system with every setting, model and seed, and by all other parts that it depends on
-(`moot.evals._identity.parts`). If any of these differs it is another run, and the user is told the difference. Samples
+(`moot.evals._identity.parts`). If any of these differs, it is another run, and a message names the difference. Samples
 that are in a log or its recovery buffer are not run again, unless they failed.
 """
 
@@ -34,7 +34,7 @@ from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
-from moot.core.files import exclusive_folder, not_written, write_whole
+from moot.core.files import exclusive_folder, write_atomically, write_error
 from moot.core.garbage import collected_seldom
 from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
@@ -42,12 +42,12 @@ from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
-from moot.evals._runs.plan import Benchmarked, Cell, Plan, cells_of
-from moot.evals._runs.recovery import samples_written_once
-from moot.evals._runs.reference import facts_of, headers
-from moot.evals._runs.solver import debate, question_of
+from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
+from moot.evals._runs.recovery import use_sample_wise_database
+from moot.evals._runs.reference import moot_metadata, read_log_headers
+from moot.evals._runs.solver import debate, make_question
 from moot.evals._runs.tasks import TASKS
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.graphs import load_graph, shared_ceilings
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.joint_ceilings import lasting_ceilings
@@ -57,25 +57,25 @@ from moot.nodes._runtime.settings import checked_settings
 
 log = logging.getLogger(__name__)
 
-SIDE_BY_SIDE = 4
+CELLS_AT_ONCE = 4
 """Number of cells that run at the same time, each with its share of the samples in flight."""
-WRITINGS, LEAST_WRITTEN = 20, 10
+MOST_WRITES, LEAST_SAMPLES = 20, 10
 """Maximum number of writes of a log, and minimum number of samples in a write."""
 LOCK = ".moot.lock"
-"""The lock file that keeps a second run out of a folder of logs."""
+"""The lock file that prevents a second run in a folder of logs."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How a plan is run.
+    """Limits of the run of a plan.
 
     Attributes:
         at_once: samples in flight.
-        time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is not tried again
-            with the same limit. Another limit is another run.
+        time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is tried again
+            only with another limit.
         retry_on_error: number of immediate retries of a failed sample.
-        fail_on_error: number of failed samples, or their share if below 1, at which a cell is given up; None: never.
-        budget: maximum tokens of all debates of the plan, including earlier runs under a ceiling; the samples beyond it
+        fail_on_error: number of failed samples, or their share if below 1, at which a cell is stopped; None: never.
+        budget: maximum tokens of all debates of the plan, including earlier runs with such a ceiling; samples over it
             are missing data (``budget_exhausted``).
         max_cost: maximum USD, including earlier runs that had such a ceiling.
         max_calls: maximum calls to models.
@@ -92,19 +92,19 @@ class Limits:
     max_seconds: float | None = None
 
     @contextmanager
-    def shared(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
-        """The ceilings that all debates of a plan share, over all its runs.
+    def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
+        """Within this context, all debates share the ceilings of the plan, which also count its earlier runs.
 
         Args:
             spent: the file with the spending of earlier runs; it exists only with a ceiling.
             tell: called with a message if earlier runs spent something.
         """
-        most = Spend(*(inf if one is None else one for one in (self.budget, self.max_cost, self.max_calls)))
-        if most == FREE:
+        ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
+        if ceiling == FREE:
             with shared_ceilings(max_seconds=self.max_seconds):
                 yield
             return
-        with lasting_ceilings(spent, most, inf if self.max_seconds is None else self.max_seconds) as ceilings:
+        with lasting_ceilings(spent, ceiling, inf if self.max_seconds is None else self.max_seconds) as ceilings:
             if any(before := ceilings.spent):
                 took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}"
                 tell(f"Earlier runs took up to {took}, which count against the ceilings ({spent.name}).")
@@ -122,23 +122,24 @@ def run_plan(
 
     Args:
         plan: the plan to run.
-        logs: the folder of the logs; it may contain others.
+        logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
         watch: makes the callback for every sample, from the number of all samples and of those already in logs.
-        tell: called with the difference if a cell is not the same run as one in the folder.
+        tell: called with messages: the difference if a cell is not the same run as one in the folder, and the spending
+            of earlier runs.
 
     Returns:
-        A log without its samples for each cell, in the plan's order.
+        The log of each cell without its samples, in the plan's order.
 
     Raises:
-        UserError: as `cells_of` and `opened`; data that cannot be read; a folder that cannot be made or that another
-            run writes to.
+        UserError: as `make_cells` and `preflight`; data that cannot be read; a folder that cannot be created, or that
+            another run writes to.
         KeyboardInterrupt: the user stopped it; no further sample was started.
     """
-    cells = cells_of(plan)
+    cells = make_cells(plan)
     if not plan.judge_may_debate:
-        in_words = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
-        check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in in_words])
+        judged_cells = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
+        check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in judged_cells])
     logs = logs.absolute()
     with exclusive_folder(logs, "run", LOCK), redirect_stdout(StringIO()):  # Inspect's greetings are discarded
         return _run_cells(cells, plan, logs, limits, watch, tell)
@@ -152,75 +153,78 @@ def _run_cells(
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None],
 ) -> list[EvalLog]:
-    first = [cell for cell in cells if not (cell.control or cell.attack)]
-    items = {task: items_of(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
-    asyncio.run(preflight(first, items, plan.judge))
+    debates = [cell for cell in cells if not (cell.control or cell.attack)]
+    items = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
+    asyncio.run(preflight(debates, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # controls run after their debates
-        parts[cell.key] = parts_in(plan, cell, items[cell.task], parts)
+        parts[cell.key] = cell_parts(plan, cell, items[cell.task], parts)
     keys = {key: log_key(key, known) for key, known in parts.items()}
-    for said in other_runs(cells, parts, logs):
-        tell(said)
+    for message in new_run_messages(cells, parts, logs):
+        tell(message)
     samples = sum(len(items[cell.task].dataset) for cell in cells)
-    saved = save_plan(plan, logs)
-    spent = logs / f"plan-{saved}.spent"
+    plan_hash = save_plan(plan, logs)
+    spent = logs / f"plan-{plan_hash}.spent"
 
-    def task_of(cell: Cell) -> Task:
+    def build_task(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(items[cell.task])
-        solver = solver_of(cell, logs, keys)
-        told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
-        facts = (task.metadata or {})["moot"] | cell.facts() | told
-        named: dict[str, Any] = {"metadata": {"moot": facts, **shown_metadata(facts)}, "tags": tags_of(facts)}
-        return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
+        solver = make_solver(cell, logs, keys)
+        run_metadata = {"key": key, "parts": parts[cell.key], "plan": plan_hash, "family": plan.family}
+        metadata = (task.metadata or {})["moot"] | cell.log_metadata() | run_metadata
+        labels: dict[str, Any] = {"metadata": {"moot": metadata, **shown_metadata(metadata)}, "tags": tags_of(metadata)}
+        return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **labels)
 
     with (
-        watch_samples(watch(samples, finished_samples(keys.values(), logs))),
+        watch_samples(watch(samples, count_finished_samples(keys.values(), logs))),
         collected_seldom(),
-        limits.shared(spent, tell),
+        limits.apply_ceilings(spent, tell),
     ):
-        _run([task_of(cell) for cell in first], logs, limits)
-        _run([task_of(cell) for cell in cells if cell.control or cell.attack], logs, limits)
+        _run_tasks([build_task(cell) for cell in debates], logs, limits)
+        _run_tasks([build_task(cell) for cell in cells if cell.control or cell.attack], logs, limits)
     found = newest_logs(logs)
     return [refresh_metadata(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
 
 
 def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
     """Update a log's metadata (label, position) from the current plan, without another run."""
-    facts = facts_of(log)
-    now = facts | json.loads(json.dumps(cell.facts(), default=str)) | {"key": facts["key"]}
-    if now == facts:
+    metadata = moot_metadata(log)
+    current = metadata | json.loads(json.dumps(cell.log_metadata(), default=str)) | {"key": metadata["key"]}
+    if current == metadata:
         return log
-    why = ProvenanceData(author="moot", reason="The plan has another label for the system.")
-    old, new = tags_of(facts), tags_of(now)
+    provenance = ProvenanceData(author="moot", reason="The plan has another label for the system.")
+    old, new = tags_of(metadata), tags_of(current)
     changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
-    edits = [MetadataEdit(metadata_set={"moot": now, **shown_metadata(now)}), *([changed] if old != new else [])]
-    log = edit_eval_log(log, edits, why)
+    edits = [
+        MetadataEdit(metadata_set={"moot": current, **shown_metadata(current)}),
+        *([changed] if old != new else []),
+    ]
+    log = edit_eval_log(log, edits, provenance)
     write_eval_log(log, header_only=True)
     return log
 
 
-TOLD = ("system", "graph", "model", "seed", "control", "of")
-"""A short description that tells logs apart; the settings are beside it."""
+SHOWN_FIELDS = ("system", "graph", "model", "seed", "control", "of")
+"""Metadata that distinguish logs for a reader; the settings are shown, too."""
 
 
-def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
+def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata of a log for other readers, such as Inspect's viewer and data frames."""
-    return {key: facts[key] for key in (*TOLD, "settings") if facts.get(key) is not None}
+    return {key: metadata[key] for key in (*SHOWN_FIELDS, "settings") if metadata.get(key) is not None}
 
 
-def tags_of(facts: Mapping[str, Any]) -> list[str]:
+def tags_of(metadata: Mapping[str, Any]) -> list[str]:
     """A log's tags, such as ``system:tool_mad``."""
-    return [f"{key}:{facts[key]}" for key in TOLD if facts.get(key) is not None]
+    return [f"{key}:{metadata[key]}" for key in SHOWN_FIELDS if metadata.get(key) is not None]
 
 
-def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything that a cell depends on beside its settings: its items, the judge of answers, and `parts_of`. Blocking.
+def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Everything that a cell depends on besides settings: its items, the judge of answers, and `parts_of`. Blocking.
 
     Args:
-        plan: the cell's.
+        plan: the plan of the cell.
         cell: the cell.
-        task: with its items.
-        debates: the parts of cells by the cell's key, including those of a control's debate.
+        task: the task, with its items.
+        debates: the parts of other cells by their keys; a control needs those of its debate.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
@@ -229,52 +233,55 @@ def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[s
 
 
 def log_key(cell: str, parts: Mapping[str, Any]) -> str:
-    """A log's identifying key: the cell's key, and the parts that the cell depends on beside its settings."""
+    """A log's identifying key: the cell's key, and the parts that the cell depends on besides its settings."""
     return f"{cell}.{digest(parts)}"
 
 
-def other_runs(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Messages about cells that start a new run although the folder has a log with the same settings; each says what
-    differs."""
+def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
+    """Yield a message for each cell that starts a new run although the folder has a log with the same settings. It
+    names the differences."""
     found = newest_logs(logs)
     for cell in cells:
-        before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
+        before = [log for key, log in found.items() if key.partition(".")[0] == cell.key]
         if before and log_key(cell.key, parts[cell.key]) not in found:
-            known = [(facts_of(one).get("parts"), name_of(one)) for one in before]
-            differ = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
-            said, than = min(differ, key=lambda one: len(one[0]), default=([], known[0][1]))
-            told = f"these differ: {', '.join(said)}" if differ else "an older moot did not record what it depends on"
-            yield f"{cell.system} on {cell.task.name} is another run than {than}: {told}."
+            known = [(moot_metadata(log).get("parts"), file_name(log)) for log in before]
+            candidates = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
+            changed, other = min(candidates, key=lambda candidate: len(candidate[0]), default=([], known[0][1]))
+            reason = (
+                f"these differ: {', '.join(changed)}"
+                if candidates
+                else "an older version of moot did not record its parts"
+            )
+            yield f"{cell.system} on {cell.task.name} is not the same run as {other}: {reason}."
 
 
-def name_of(log: EvalLog) -> str:
+def file_name(log: EvalLog) -> str:
     """The name of a log's file."""
     return Path(log.location).name
 
 
 def save_plan(plan: Plan, logs: Path) -> str:
-    """Write a plan beside its logs, so that it can be run again. Returns its hash, which is in the file's name and the
-    logs.
+    """Write a plan into the folder of its logs, so that it can be run again. Returns its hash, which is in the file's
+    name and in the logs.
 
     Raises:
         UserError: the file cannot be written.
     """
-    said = plan.model_dump(mode="json", exclude_defaults=True)
-    name = digest(said)
+    fields = plan.model_dump(mode="json", exclude_defaults=True)
+    name = digest(fields)
     file = logs / f"plan-{name}.yaml"
     try:
-        write_whole(file, package("yaml").safe_dump(said, sort_keys=False, allow_unicode=True))
+        write_atomically(file, load_extra("yaml").safe_dump(fields, sort_keys=False, allow_unicode=True))
     except OSError as error:
-        raise not_written(file, error) from error
+        raise write_error(file, error) from error
     return name
 
 
-async def preflight(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], judge: str | None) -> None:
+async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task], judge: str | None) -> None:
     """Open each system on the first sample of its benchmark, so that errors are reported before anything runs.
 
     Raises:
-        UserError: a key, a source or an encoder is missing, the judge is not allowed, or the system does not support
-            the task.
+        UserError: a model, a key, a source or an encoder is missing, or the system does not support the task.
     """
     try:
         if judge is not None:
@@ -282,9 +289,9 @@ async def preflight(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], ju
         for cell in cells:
             system, sample = load_graph(cell.graph), next(iter(tasks[cell.task].dataset))
             settings = checked_settings(system.settings, cell.settings, cell.graph)
-            question = question_of(str(sample.input), sample.choices, sample.metadata)
-            begun = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
-            if (error := begun["error"]) and error["kind"] in USER_KINDS:
+            question = make_question(str(sample.input), sample.choices, sample.metadata)
+            opened = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
+            if (error := opened["error"]) and error["kind"] in USER_KINDS:
                 raise UserError(f"{cell.system} on {cell.task.name}: {error['detail']}", kind=error["kind"])
     finally:
         await close_clients()
@@ -292,59 +299,60 @@ async def preflight(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], ju
 
 def newest_logs(logs: Path) -> dict[str, EvalLog]:
     """The newest log of each key, without its samples."""
-    return {facts_of(log).get("key", ""): log for log in reversed(list(headers(str(logs))))}
+    return {moot_metadata(log).get("key", ""): log for log in reversed(list(read_log_headers(str(logs))))}
 
 
-def finished_samples(keys: Iterable[str], logs: Path) -> int:
+def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     """The number of samples in logs and their recovery buffers that need no further run."""
     newest = newest_logs(logs)
-    there = {log.location for log in (newest[key] for key in keys if key in newest)}
-    broken_off = {one.log.name for one in recoverable_eval_logs(str(logs))}
+    locations = {log.location for log in (newest[key] for key in keys if key in newest)}
+    recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
     done = 0
-    for place in there:
-        buffer = read_buffer_recovery_data(place) if place in broken_off else None
+    for place in locations:
+        buffer = read_buffer_recovery_data(place) if place in recoverable else None
         ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
-        done += len({(str(one.id), one.epoch) for one in ended if not one.error})  # one just written may be in both
+        # a sample that was just written may be in both
+        done += len({(str(sample.id), sample.epoch) for sample in ended if not sample.error})
     return done
 
 
-def solver_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
+def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
     """The solver of a cell; the log of a control's debate must exist already."""
     key = keys[cell.key]
     if cell.of is None or not (cell.control or cell.attack):
         return debate(cell.graph, run=key, **cell.settings)
-    of = keys[cell.of.key]
+    debate_key = keys[cell.of.key]
     if cell.attack:
-        how = {name: value for name, value in cell.attack.items() if name != "texts"}
-        return attacked(logs=str(logs), of=of, graph=cell.graph, run=key, **how, **cell.settings)
+        arguments = {name: value for name, value in cell.attack.items() if name != "texts"}
+        return attacked(logs=str(logs), of=debate_key, graph=cell.graph, run=key, **arguments, **cell.settings)
     assert cell.control is not None
-    return control(cell.control, str(logs), of, run=key, equal=cell.equal or "tokens", **cell.settings)
+    return control(cell.control, str(logs), debate_key, run=key, equal=cell.equal or "tokens", **cell.settings)
 
 
-def items_of(benchmarked: Benchmarked, plan: Plan) -> Task:
-    """Make an Inspect task of a plan's benchmark."""
-    data = None if benchmarked.data is None else str(benchmarked.data)
-    return TASKS[benchmarked.name](data, benchmarked.limit, plan.sample_seed, plan.judge)
+def make_task(benchmark: PlannedBenchmark, plan: Plan) -> Task:
+    """Make an Inspect task from a plan's benchmark."""
+    data = None if benchmark.data is None else str(benchmark.data)
+    return TASKS[benchmark.name](data, benchmark.limit, plan.sample_seed, plan.judge)
 
 
-def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
+def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
-    side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
-    with samples_written_once():
+    parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
+    with use_sample_wise_database():
         _, ended = eval_set(
             list(tasks),
             str(logs),
-            model="none",  # of tasks that name none
+            model="none",  # for tasks that name no model
             display="none",
-            score_display=False,  # otherwise Inspect recomputes all scores again and again, for a display that is off
+            score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
             log_dir_allow_dirty=True,
             # each write copies the whole log; samples that are not in it yet are in the recovery database
-            log_buffer=max(LEAST_WRITTEN, max(len(task.dataset) for task in tasks) // WRITINGS),
+            log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
             retry_attempts=1,
             retry_immediate=False,
-            max_tasks=side_by_side,
-            max_samples=max(1, limits.at_once // side_by_side),
+            max_tasks=parallel_tasks,
+            max_samples=max(1, limits.at_once // parallel_tasks),
             time_limit=limits.time_limit,
             retry_on_error=limits.retry_on_error or None,
             # all samples are run, even if some fail; the cell then counts as not done, and the next run tries the

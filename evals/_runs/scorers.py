@@ -1,8 +1,8 @@
 """Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
 
-Each reads the result document that `moot.evals._runs.solver.debate` leaves. A sample whose debate did not end is
-unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is marked as
-an abstention; so is a debate that ended because its own replies could not be used.
+Each scorer reads the result document that `moot.evals._runs.solver.debate` stores. A sample whose debate did not end is
+unscored: it is missing data, which Inspect counts, and never a wrong answer. An abstention is not right, and is marked
+as an abstention. A debate that ended because its own replies could not be used counts as an abstention.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
-from moot.evals._analyses.graders import graded
+from moot.evals._analyses.graders import grade_answer
 from moot.evals._benchmarks.gold import gold_and_found
 from moot.evals._runs.solver import DOCUMENT, INPUTS, parsed_document
 from moot.evals._stats import metrics
@@ -44,8 +44,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         # a sample that Inspect recovered after a kill has an empty store; the stored data is in its events
-        held = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
-        document = None if held is None else _parsed(held)
+        stored = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
+        document = None if stored is None else _parsed(stored)
         outcome = outcome_of(document)
         if document is None or outcome is None:
             return Score.unscored(reason="no_result", explanation="The debate did not end.")
@@ -57,45 +57,47 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         if isinstance(value, Score):
             return value
         if value is None:
-            return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")
+            return Score.unscored(reason="undefined", explanation="This measure is undefined for this sample.")
         if not of_answers:
             return Score(value=value)
-        facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
-        return Score(value=value, answer=outcome or "(abstained)", explanation=reasons_text(document), metadata=facts)
+        metadata = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
+        return Score(
+            value=value, answer=outcome or "(abstained)", explanation=reasons_text(document), metadata=metadata
+        )
 
     return score
 
 
 def reasons_text(document: Document) -> str:
-    """The verdict's reasons, in the speakers' own words; if there is no verdict, why."""
+    """The verdict's reasons, in the speakers' own words; if there is no verdict, the reason for that."""
     if document["error"]:
         return str(document["error"]["detail"])
-    said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
-    return "\n\n".join(filter(None, said)) or f"(no reasons; it stopped by {document['stop_reason']})"
+    reasons = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
+    return "\n\n".join(filter(None, reasons)) or f"(no reasons; it stopped by {document['stop_reason']})"
 
 
 # --- metrics over all samples -----------------------------------------------------------------------------------------
 
 
-def _over_labels(compute: metrics.LabelScore) -> Metric:
+def _label_metric(compute: metrics.LabelScore) -> Metric:
     def value(scores: list[SampleScore]) -> float:
-        facts = [score.score.metadata or {} for score in scores]
-        found = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
-        return float("nan") if found is None else found  # Inspect's value for an undefined score
+        metadata = [score.score.metadata or {} for score in scores]
+        result = compute([entry["gold"][0] for entry in metadata], [entry["outcome"] for entry in metadata]).value
+        return float("nan") if result is None else result  # Inspect's value for an undefined score
 
     return value
 
 
 @metric(name="macro_f1")
 def macro_f1() -> Metric:
-    """`moot.evals._stats.metrics.macro_f1`."""
-    return _over_labels(metrics.macro_f1)
+    """Macro-F1 over all samples (`moot.evals._stats.metrics.macro_f1`)."""
+    return _label_metric(metrics.macro_f1)
 
 
 @metric(name="balanced_accuracy")
 def balanced_accuracy() -> Metric:
-    """`moot.evals._stats.metrics.balanced_accuracy`."""
-    return _over_labels(metrics.balanced_accuracy)
+    """Balanced accuracy over all samples (`moot.evals._stats.metrics.balanced_accuracy`)."""
+    return _label_metric(metrics.balanced_accuracy)
 
 
 @metric(name="abstained")
@@ -103,8 +105,8 @@ def abstained() -> Metric:
     """The share of items without an answer."""
 
     def value(scores: list[SampleScore]) -> float:
-        silent = [(score.score.metadata or {})["outcome"] == ABSTAINED for score in scores]
-        return sum(silent) / len(silent) if silent else float("nan")
+        abstentions = [(score.score.metadata or {})["outcome"] == ABSTAINED for score in scores]
+        return sum(abstentions) / len(abstentions) if abstentions else float("nan")
 
     return value
 
@@ -115,46 +117,47 @@ def abstained() -> Metric:
 @scorer(metrics=[mean(), stderr(), macro_f1(), balanced_accuracy(), abstained()], name="accuracy")
 def accuracy() -> Scorer:
     """Whether the label or letter is the right one."""
-    return computed("accuracy")
+    return item_scorer("accuracy")
 
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
 def exact_match() -> Scorer:
     """Whether the answer is one of the right ones, compared as in the task's script."""
-    return computed("exact_match")
+    return item_scorer("exact_match")
 
 
 @scorer(metrics=[mean(), stderr()], name="token_f1")
 def token_f1() -> Scorer:
     """F1 of the words that the answer shares with the nearest right one, compared as in the task's script."""
-    return computed("token_f1")
+    return item_scorer("token_f1")
 
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="numeric_match")
 def numeric_match() -> Scorer:
     """Whether the number is the right one."""
-    return computed("numeric_match")
+    return item_scorer("numeric_match")
 
 
-def computed(measure: str) -> Scorer:
+def item_scorer(measure: str) -> Scorer:
     """Make a scorer for a measure that needs no model (`moot.evals._stats.item_scores.item_score`)."""
     return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
 
 
 @scorer(metrics=[mean(), stderr()], name="judged")
 def judged(model: str) -> Scorer:
-    """Whether a model judges the answer to be the same as a right one (MADKE).
+    """Whether a model judges that the answer is the same as a right one (MADKE).
 
-    An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
+    No call is made for an answer with the same text as a right one. If the judge gives no usable reply, the sample is
+    unscored.
 
     Args:
-        model: the judge, as provider:name. It should be none of the debaters' models.
+        model: the judge, as provider:name. It should not be a model of the debaters.
     """
 
     async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
         speaker = Speaker("equivalence", await open_chat_model(model))
-        said = await graded(document["claim"], document["task"], outcome, gold, speaker)
-        return None if said is None else float(said)
+        is_same = await grade_answer(document["claim"], document["task"], outcome, gold, speaker)
+        return None if is_same is None else float(is_same)
 
     return measured(value)
 
@@ -207,7 +210,7 @@ def stderr_if_named() -> Metric:
     return value
 
 
-def official(measure: str) -> Scorer:
+def official_scorer(measure: str) -> Scorer:
     """Make a scorer for an official score (`moot.evals._stats.official`)."""
 
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
@@ -221,40 +224,40 @@ def official(measure: str) -> Scorer:
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")
 def fever_score() -> Scorer:
     """Whether the label is right and the verdict cites one full set of its sentences (FEVER)."""
-    return official("fever_score")
+    return official_scorer("fever_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="feverous_score")
 def feverous_score() -> Scorer:
     """Whether the label is right and the verdict cites one full set of its sentences and cells (FEVEROUS)."""
-    return official("feverous_score")
+    return official_scorer("feverous_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="hover_score")
 def hover_score() -> Scorer:
     """Whether the label is right and the verdict cites a right sentence of each page (HoVer)."""
-    return official("hover_score")
+    return official_scorer("hover_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_em")
 def support_em() -> Scorer:
     """Whether the verdict quotes the supporting facts, and no other sentence (HotpotQA)."""
-    return official("support_em")
+    return official_scorer("support_em")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_f1")
 def support_f1() -> Scorer:
     """F1 of the sentences that the verdict quotes and the supporting facts (HotpotQA)."""
-    return official("support_f1")
+    return official_scorer("support_f1")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_em")
 def joint_em() -> Scorer:
     """Whether both the answer and the supporting facts match (HotpotQA)."""
-    return official("joint_em")
+    return official_scorer("joint_em")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_f1")
 def joint_f1() -> Scorer:
     """F1 of the products of precisions and recalls of the answer and of its supporting facts (HotpotQA)."""
-    return official("joint_f1")
+    return official_scorer("joint_f1")

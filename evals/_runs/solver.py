@@ -20,8 +20,8 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.core.transport import dumps, loads
-from moot.evals._runs.inspect_side import messages_of, report_calls, settings_with_inspects
-from moot.evals._stats.found import count_evidence
+from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
+from moot.evals._stats.evidence_count import count_evidence
 from moot.evals._stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
@@ -35,15 +35,15 @@ INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
 ``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
 FOUND = "found"
-"""Key of a sample's metadata for the amount of its debate's evidence (`moot.evals._stats.found.EvidenceCount`)."""
+"""Key of a sample's metadata for the amount of evidence (`moot.evals._stats.evidence_count.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
 """The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""
-Debate = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
+DebateRunner = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 """Runs a debate on a sample's question and returns the result document."""
 
 
-class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
+class DebateFailed(Exception):  # noqa: N818 - Inspect shows this name
     """A debate that ended without a verdict through no fault of the system: the sample is missing data."""
 
 
@@ -51,13 +51,15 @@ class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
 def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
     """Debate a sample's input. The sample's output is the answer; its store has the result document under `DOCUMENT`.
 
-    A sample's ``choices`` are the options of a multiple-choice question; its metadata may hold further inputs under the
-    key `INPUTS`. ``published_before`` applies to systems with retrieval, unless the settings set it for all samples.
+    A sample's ``choices`` are the options of a multiple-choice question; its metadata may contain further inputs under
+    the key `INPUTS`. ``published_before`` applies to systems with retrieval, unless the settings set it for all
+    samples.
 
     Args:
         graph: a debate system by name.
-        run: further data that identifies this run. It is in the log, and Inspect resumes no log with other data.
-        settings: settings of that system; ``moot settings GRAPH`` lists them.
+        run: further data that identifies this run. It is stored in the log, and Inspect resumes only logs with the same
+            data.
+        settings: settings of the system; ``moot settings GRAPH`` lists them.
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range.
@@ -65,23 +67,25 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
     system = load_graph(graph)
     checked_settings(system.settings, settings, graph)
 
-    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
-        chosen = checked_settings(system.settings, settings_with_inspects(settings))
-        return await document_of(system, question, seeded(settings_for_sample(chosen, sample), sample, graph, settings))
+    async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
+        chosen = checked_settings(system.settings, add_inspect_settings(settings))
+        return await run_debate(
+            system, question, with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
+        )
 
-    return solving(hold)
+    return debate_solver(run_sample)
 
 
-def solving(hold: Debate) -> Solver:
+def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
-    If the debate fails, the sample fails too, as missing data. But if that is the system's own fault (`has_outcome`),
-    the sample only has no answer.
+    If the debate fails, the sample fails, too, as missing data; but if the failure is the system's own fault
+    (`has_outcome`), the sample counts as one without an answer.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         options = [choice.value for choice in state.choices]
-        document = await hold(question_of(state.input_text, options, state.metadata), state)
+        document = await run_sample(make_question(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, dumps(document).decode())
         state.metadata[FOUND] = count_evidence(document)._asdict()
         state.messages += messages_of(document)
@@ -94,8 +98,8 @@ def solving(hold: Debate) -> Solver:
     return solve
 
 
-async def document_of(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
-    """The result document of a debate, as the API also returns it."""
+async def run_debate(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
+    """Run a debate, and return its result document as the API does."""
     document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
     return document
 
@@ -104,63 +108,63 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     """The result document of the debate on a sample, in this version's form; None if there is none.
 
     Args:
-        sample: from a log, or as scorers receive it. A sample that Inspect recovered after a kill has an empty store:
-            it must have been read with its events and attachments, which also contain the document.
+        sample: a sample from a log, or as scorers receive it. A sample that Inspect recovered after a kill has an empty
+            store: it must have been read with its events and attachments, which also contain the document.
 
     Raises:
         ValueError: it is damaged.
     """
-    held = sample.store.get(DOCUMENT)
-    if held is None and isinstance(sample, EvalSample):
-        held = _recorded(sample)
-    return None if held is None else parsed_document(held)
+    stored = sample.store.get(DOCUMENT)
+    if stored is None and isinstance(sample, EvalSample):
+        stored = _document_from_events(sample)
+    return None if stored is None else parsed_document(stored)
 
 
-def parsed_document(held: str) -> dict[str, Any]:
+def parsed_document(stored: str) -> dict[str, Any]:
     """Parse a result document, and convert it to this version's form.
 
     Raises:
         ValueError: it is damaged.
     """
-    document: dict[str, Any] = upgrade_document(loads(held))
+    document: dict[str, Any] = upgrade_document(loads(stored))
     return document
 
 
-def _recorded(sample: EvalSample) -> str | None:
-    """The document from the events of a sample."""
+def _document_from_events(sample: EvalSample) -> str | None:
+    """The result document as text, from the events of a sample; None if there is none."""
     changes = [change for event in sample.events if isinstance(event, StoreEvent) for change in event.changes]
-    held = [str(change.value) for change in changes if change.path == f"/{DOCUMENT}"]
-    return sample.attachments.get(held[-1].removeprefix("attachment://"), held[-1]) if held else None
+    stored = [str(change.value) for change in changes if change.path == f"/{DOCUMENT}"]
+    return sample.attachments.get(stored[-1].removeprefix("attachment://"), stored[-1]) if stored else None
 
 
-def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """The input of a debate from a sample: its input, its choices, and from its metadata only `INPUTS`."""
-    said = (metadata or {}).get(INPUTS) or {}
-    named = {key: said[key] for key in ("task", "labels", "given", "claim_date", "speaker") if said.get(key)}
+    inputs = (metadata or {}).get(INPUTS) or {}
+    named = {key: inputs[key] for key in ("task", "labels", "given", "claim_date", "speaker") if inputs.get(key)}
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 
 def settings_for_sample(settings: Settings, sample: TaskState) -> Settings:
-    """The settings for one sample: evidence from the claim's day or later is left out, unless one day is set for all
-    samples."""
+    """The settings for one sample: evidence from the claim's day or later is left out, unless the settings name another
+    day."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
     return settings.model_copy(update={"published_before": date.fromisoformat(day)})
 
 
-def seeded(settings: Settings, sample: TaskState, *system: Any) -> Settings:
-    """The settings for one sample: if the run has a seed, the sample's own seed is derived from it, the sample and the
-    system.
+def with_sample_seed(settings: Settings, sample: TaskState, *system: Any) -> Settings:
+    """The settings for one sample: a seed of its own, derived from the run's seed, the sample and the system. Without a
+    run's seed, the settings are unchanged.
 
     A debate that runs again with the settings in its document sends the same seeds.
 
     Args:
-        settings: the system's, with the run's seed.
-        sample: only its id and epoch count.
-        system: identifies the system among others that run with the same seed.
+        settings: the system's settings, with the run's seed.
+        sample: the sample, of which only id and epoch are used.
+        system: values that identify the system among systems with the same seed.
     """
     if settings.seed is None:
         return settings
-    told = json.loads(json.dumps(system, default=str))
-    return settings.model_copy(update={"seed": derived_seed(settings.seed, *told, sample.sample_id, sample.epoch)})
+    parts = json.loads(json.dumps(system, default=str))
+    return settings.model_copy(update={"seed": derived_seed(settings.seed, *parts, sample.sample_id, sample.epoch)})

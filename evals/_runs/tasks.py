@@ -2,7 +2,8 @@
 
 A task reads the records in their published format (`moot.evals._benchmarks.catalogue`), from your file or folder or,
 without ``data``, from the Hub. The solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim -S seed=1`
-chooses another (Inspect ignores ``-S`` without ``--solver``); no gold evidence, conclusion or answer reaches it.
+chooses another (Inspect ignores ``-S`` without ``--solver``). Gold evidence, conclusions and answers never reach the
+debate.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from moot.evals._benchmarks.catalogue import (
 )
 from moot.evals._benchmarks.records_items import ceiling
 from moot.evals._runs import scorers
-from moot.evals._runs.inspect_side import grader_of
+from moot.evals._runs.inspect_side import choose_grader
 from moot.evals._runs.solver import INPUTS, debate
-from moot.evals._stats.official import OFFICIAL
+from moot.evals._stats.official import OFFICIAL_MEASURES
 
 log = logging.getLogger(__name__)
 
 
-def sample_of(item: Item, benchmark: Benchmark) -> Sample:
+def make_sample(item: Item, benchmark: Benchmark) -> Sample:
     """Convert an item to an Inspect sample. Its metadata are for measures; only those under `solver.INPUTS` reach
     debates."""
     plain = asdict(item)
-    kept = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
+    metadata = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]
     inputs = {
         "task": item.task or benchmark.task,
@@ -52,89 +53,90 @@ def sample_of(item: Item, benchmark: Benchmark) -> Sample:
         choices=list(item.options) or None,
         target=list(item.gold),
         id=item.id,
-        metadata={**kept, INPUTS: {key: value for key, value in inputs.items() if value}},
+        metadata={**metadata, INPUTS: {key: value for key, value in inputs.items() if value}},
     )
 
 
-def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """The scorers of a benchmark; without a judge no answers are judged.
+def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
+    """Make the scorers of a benchmark; without a judge, answers are not judged.
 
     Args:
         benchmark: the benchmark.
-        judge: the model that says whether answers in words are right, as provider:name; by default that of Inspect's
-            role ``grader``.
+        judge: the model that judges answers in words, as provider:name; by default the model of Inspect's role
+            ``grader``.
     """
-    judge = grader_of(judge)
+    judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
         "accuracy": scorers.accuracy,
         "exact_match": scorers.exact_match,
         "token_f1": scorers.token_f1,
         "numeric_match": scorers.numeric_match,
         "judged": lambda: scorers.judged(judge or ""),
-        **{name: getattr(scorers, name) for name in OFFICIAL},
+        **{name: getattr(scorers, name) for name in OFFICIAL_MEASURES},
     }
     wanted = [name for name in benchmark.metrics if name in known and (name != "judged" or judge)]
     return [*(known[name]() for name in wanted), scorers.citation_precision(), scorers.gold_recall()]
 
 
-def digest_of(items: Sequence[Item]) -> str:
-    """A digest of a set of items: a log of other data is never resumed."""
-    plain = json.dumps([_facts_of(item) for item in items], sort_keys=True)
+def items_digest(items: Sequence[Item]) -> str:
+    """A digest of a set of items. It is the task's version: Inspect never resumes a log of other items."""
+    plain = json.dumps([_identifying_fields(item) for item in items], sort_keys=True)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
-def _facts_of(item: Item) -> dict[str, object]:
-    facts = asdict(item) | {"source": "", "group": ""}
-    unknown = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not facts[key]]
-    return {key: value for key, value in facts.items() if key not in unknown}
+def _identifying_fields(item: Item) -> dict[str, object]:
+    fields = asdict(item) | {"source": "", "group": ""}
+    unknown = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not fields[key]]
+    return {key: value for key, value in fields.items() if key not in unknown}
 
 
 def benchmark_task(
     name: str, data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
 ) -> Task:
-    """Make a task of a benchmark.
+    """Make an Inspect task from a benchmark.
 
     Args:
         name: as for `moot.evals._benchmarks.catalogue.load_benchmark`.
-        data: a file or folder in the published format; without it the Hub.
+        data: a file or folder in the published format; by default the data are read from the Hub.
         limit: maximum number of items.
-        seed: draws items at random; without it the first ones are taken.
-        judge: a model, as provider:name, that says whether an answer in words is right; or ``--model-role grader=``.
+        seed: draws items at random; by default the first items are taken.
+        judge: as for `make_scorers`.
 
     Raises:
-        UserError: there is no data, or a broken record, with its place.
+        UserError: there is no data, or a record is broken (the error names its place).
     """
     benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
     for note in reading.notes:
         log.warning("%s: %s.", benchmark.title, note)
-    facts: dict[str, object] = {
+    metadata: dict[str, object] = {
         "benchmark": name,
         "title": benchmark.title,
         "licence": benchmark.licence,
         "notes": list(reading.notes),
     }
-    facts |= {} if (best := ceiling(reading.items, benchmark.task)) is None else {"ceiling": best}
+    metadata |= {} if (best := ceiling(reading.items, benchmark.task)) is None else {"ceiling": best}
     return Task(
-        dataset=MemoryDataset([sample_of(item, benchmark) for item in reading.items], name=name, location=data),
+        dataset=MemoryDataset([make_sample(item, benchmark) for item in reading.items], name=name, location=data),
         solver=debate(),
-        scorer=scorers_of(benchmark, judge),
-        version=digest_of(reading.items),
-        metadata={"moot": facts},
+        scorer=make_scorers(benchmark, judge),
+        version=items_digest(reading.items),
+        metadata={"moot": metadata},
     )
 
 
-def _registered(name: str) -> Callable[..., Task]:
+def _task_function(name: str) -> Callable[..., Task]:
     def build(
         data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
     ) -> Task:
         return benchmark_task(name, data, limit, seed, judge)
 
-    title = BENCHMARKS[name].title if name in BENCHMARKS else name  # packages are imported when a task is created
+    # other packages are imported only when their task is created
+    title = BENCHMARKS[name].title if name in BENCHMARKS else name
     build.__doc__ = f"{title}; see `benchmark_task`."
-    made: Callable[..., Task] = task(name=name)(build)
-    return made
+    registered: Callable[..., Task] = task(name=name)(build)
+    return registered
 
 
-TASKS: dict[str, Callable[..., Task]] = {name: _registered(name) for name in benchmark_names()}
-"""Every task by name, as Inspect knows it as ``moot/NAME``."""
+TASKS: dict[str, Callable[..., Task]] = {name: _task_function(name) for name in benchmark_names()}
+"""Every task by name; Inspect's name for it is ``moot/NAME``."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score, mean_score
-from moot.nodes._texts.calibrated import PLACES
+from moot.nodes._texts.calibrated import SCORE_DECIMALS
 
 BINS = 10
 
@@ -32,7 +32,7 @@ class Bin(NamedTuple):
 
 
 class RiskPoint(NamedTuple):
-    """Result of answering only if the confidence is ``threshold`` or more."""
+    """The result of answering only if the confidence is at least ``threshold``."""
 
     threshold: float
     coverage: float
@@ -48,13 +48,13 @@ class RiskCoverage(NamedTuple):
     area: Score
 
 
-def _known(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
+def _known_pairs(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
     """Confidences and judgements (0 or 1) of the items that have both, and the numbers of missing and left-out
     items."""
     pairs = list(zip(confidences, correct, strict=True))
     known = [(confidence, right) for confidence, right in pairs if confidence is not None and right is not None]
     if not all(0 <= confidence <= 1 for confidence, _ in known):
-        raise ValueError("a confidence is a number from 0 to 1")
+        raise ValueError("confidences must be numbers from 0 to 1")
     missing = sum(right is None for _, right in pairs)
     values = np.array(known, dtype=float).reshape(-1, 2)
     return values[:, 0], values[:, 1], missing, len(pairs) - len(known) - missing
@@ -66,21 +66,21 @@ def reliability_bins(
     """The bins of a reliability diagram, lowest confidence first.
 
     Args:
-        confidences: each item's.
-        correct: whether each item's answer was right.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
         bins: the number of bins.
         mass: False: bins of equal width over [0, 1], including empty ones. True: bins with about the same number of
             items, between quantiles; equal confidences stay together, so that there may be fewer bins.
 
     Returns:
-        [] if no item has both.
+        [] if no item has both values.
 
     Raises:
         ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
     """
     if bins < 1:
-        raise ValueError("there is no diagram without a bin")
-    confidence, right, _, _ = _known(confidences, correct)
+        raise ValueError("a diagram needs at least one bin")
+    confidence, right, _, _ = _known_pairs(confidences, correct)
     if not len(confidence):
         return []
     shares = np.linspace(0, 1, bins + 1)
@@ -103,15 +103,15 @@ def ece(
     Its value depends on the bins: report them, and show `reliability_bins` with it.
 
     Args:
-        confidences: each item's.
-        correct: whether each item's answer was right.
-        bins: how many.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
+        bins: the number of bins.
         mass: as for `reliability_bins`.
 
     Raises:
         ValueError: as `reliability_bins`.
     """
-    confidence, _, missing, left_out = _known(confidences, correct)
+    confidence, _, missing, left_out = _known_pairs(confidences, correct)
     filled = [b for b in reliability_bins(confidences, correct, bins, mass=mass) if b.n]
     gaps = [b.n * abs(b.accuracy - b.confidence) for b in filled if b.accuracy is not None and b.confidence is not None]
     n = len(confidence)
@@ -122,35 +122,35 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
     """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0; 0.25 for a constant 0.5.
 
     Args:
-        confidences: of each item's answer; None if it is missing.
-        correct: whether each item is right, in the same order; None if it is missing.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
     """
-    confidence, right, missing, left_out = _known(confidences, correct)
+    confidence, right, missing, left_out = _known_pairs(confidences, correct)
     score = mean_score(((confidence - right) ** 2).tolist())
     return Score(score.value, score.n, missing, left_out)
 
 
 def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
-    """The gain of a system from answering only if it is confident (Geifman and El-Yaniv 2017).
+    """The gain of a system from answering only with enough confidence (Geifman and El-Yaniv 2017).
 
     The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
     a random order has the overall risk. Items of equal confidence have no order: their expected risk counts, which is
     the average over all orders.
 
     Args:
-        confidences: of each item's answer; None if it is missing.
-        correct: whether each item is right, in the same order; None if it is missing.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Returns:
-        One point for each confidence that occurs; no points and an area of None if no item has both.
+        One point for each confidence that occurs; no points and an area of None if no item has both values.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
     """
-    confidence, right, missing, left_out = _known(confidences, correct)
+    confidence, right, missing, left_out = _known_pairs(confidences, correct)
     n = len(confidence)
     if not n:
         return RiskCoverage([], Score(None, 0, missing, left_out))
@@ -166,10 +166,10 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 
 
 class PassingAnswers(NamedTuple):
-    """The answers that pass a threshold: their ``share`` of the scored answers, and the share of them that is
-    ``right``.
+    """The answers that pass a threshold.
 
-    Both are in [0, 1]; ``right`` is None if no answer passes.
+    ``n``: their number. ``share``: their share of the scored answers, in [0, 1]. ``right``: the share of the passing
+    answers that is right, in [0, 1]; None if no answer passes.
     """
 
     n: int
@@ -189,18 +189,18 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
         ValueError: lists of different lengths, or empty ones.
     """
     if not scores:
-        raise ValueError("there is no share of no answers")
-    judged = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
-    return PassingAnswers(len(judged), len(judged) / len(scores), sum(judged) / len(judged) if judged else None)
+        raise ValueError("there must be at least one answer")
+    passing = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
+    return PassingAnswers(len(passing), len(passing) / len(scores), sum(passing) / len(passing) if passing else None)
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """By round, from 1: how far the distribution of a figure is from its distribution in the last round, in [0, 1].
+    """The distance between a figure's distributions in each round and in the last round, by round number from 1.
 
-    The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
-    scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not
-    look like change. There is no p-value, as that needs independent samples. If a round is the last of every item that
-    reached it, the value is 0.
+    It is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two distribution
+    functions, in [0, 1]. Both samples are of the same items, the debates with that round, so debates that ended before
+    have no influence. There is no p-value, as that needs independent samples. If every debate with a round ended in it,
+    the value is 0.
 
     S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
 
@@ -217,14 +217,14 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
     """
     by_round: dict[int, Score] = {}
     for n in range(max(map(len, trajectories), default=0)):
-        held = [(values[n], values[-1]) for values in trajectories if n < len(values)]
-        known = [(value, last) for value, last in held if value is not None and last is not None]
+        reached = [(values[n], values[-1]) for values in trajectories if n < len(values)]
+        known = [(value, last) for value, last in reached if value is not None and last is not None]
         statistic = None
         if known:
-            now, final = zip(*known, strict=True)
-            with np.errstate(divide="ignore", invalid="ignore"):  # of the p-value, which is not used
-                statistic = float(package("scipy.stats").ks_2samp(now, final, method="asymp").statistic)
-        by_round[n + 1] = Score(statistic, len(known), len(held) - len(known), len(trajectories) - len(held))
+            current, final = zip(*known, strict=True)
+            with np.errstate(divide="ignore", invalid="ignore"):  # scipy's p-value, which is not used, may divide by 0
+                statistic = float(load_extra("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
+        by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round
 
 
@@ -235,25 +235,25 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
     """Scores, lowest first, each with its count.
 
     Args:
-        scores: 1 - the share of the right label, of each labelled debate, in [0, 1].
+        scores: for each labelled debate, 1 - the share of the right label, in [0, 1].
 
     Raises:
         ValueError: there is no score, or one is outside [0, 1].
     """
-    given = np.round(np.asarray(scores, dtype=float), PLACES)
+    given = np.round(np.asarray(scores, dtype=float), SCORE_DECIMALS)
     if not given.size or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError("scores are numbers from 0 to 1, and there is at least one")
+        raise ValueError("there must be at least one score, and scores must be numbers from 0 to 1")
     values, counts = np.unique(given, return_counts=True)
     return [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
 
 
 def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence from which acting is wrong in at most a share alpha of all cases.
+    """The lowest confidence threshold with which at most a share alpha of all debates is both acted on and wrong.
 
     The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: of each labelled debate; None for a debate that is never acted on.
+        confidences: the confidence of each labelled debate; None for a debate without one, which is never acted on.
         right: whether its verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 
@@ -263,11 +263,15 @@ def least_confidence(confidences: Sequence[float | None], right: Sequence[bool],
     Raises:
         ValueError: lists of different lengths, or empty ones.
     """
-    pairs = [(sure, ok) for sure, ok in zip(confidences, right, strict=True) if sure is not None]
+    pairs = [
+        (confidence, is_right)
+        for confidence, is_right in zip(confidences, right, strict=True)
+        if confidence is not None
+    ]
     n = len(confidences)
     if not n:
-        raise ValueError("there is nothing to fit on")
-    given = np.array([sure for sure, _ in pairs], dtype=float)
-    wrong = np.array([not ok for _, ok in pairs], dtype=bool)
+        raise ValueError("there must be at least one case")
+    given = np.array([confidence for confidence, _ in pairs], dtype=float)
+    wrong = np.array([not is_right for _, is_right in pairs], dtype=bool)
     fit = [c for c in np.unique(given) if (wrong[given >= c].sum() + 1) / (n + 1) <= alpha]
     return float(min(fit)) if fit else None

@@ -3,7 +3,7 @@ claim.
 
 Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
 independence are too narrow. Here whole groups are resampled or flipped. An item without a group is its own group; if
-this holds for all, every figure is that of independent items. A figure that cannot be computed is None, with its
+no item has a group, every figure is that of independent items. A figure that cannot be computed is None, with its
 ``reason``.
 """
 
@@ -16,15 +16,15 @@ from math import sqrt
 from typing import TypeVar
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
 
-NO_ITEMS, ALL_ALIKE, UNDEFINED = "no items", "no spread", "undefined"
-"""Why a figure or its interval is not computable. No spread: all items, or all resamples, have one value. Undefined:
-the figure's divisor is 0."""
+NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
+"""Reasons why a figure or its interval is not computable. No spread: all items, or all resamples, have the same value.
+Undefined: the figure's divisor is 0."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
-SPREAD = 1e-12
+ROUNDING = 1e-12
 """Maximum difference between the ends of an interval, due to rounding, if all resamples have one value."""
 T = TypeVar("T", bound=Hashable)
 
@@ -49,7 +49,7 @@ class ClusteredMean:
 
 
 def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[list[T]]:
-    """The known values, one list for each group that has some."""
+    """The known values of each group; groups without any are left out."""
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -75,7 +75,7 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
     if count < 2:
         return ClusteredMean(mean, None, n, count, ONE_GROUP)
     if len({value for group in groups for value in group}) == 1:
-        return ClusteredMean(mean, None, n, count, ALL_ALIKE)
+        return ClusteredMean(mean, None, n, count, NO_SPREAD)
     spread = float(((sums - mean * sizes) ** 2).sum())
     return ClusteredMean(mean, sqrt(count / (count - 1) * spread) / n, n, count)
 
@@ -85,12 +85,12 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 
     The effective number of items is p (1 - p) / se², with `clustered_mean`'s se, times (t(n - 1) / t(G - 1))² for G
     groups, but at most n (Korn and Graubard 1998; with Wilson's interval Dean and Pagano 2015). If every group has one
-    item, it is `wilson`.
+    item, the result is that of `wilson`.
 
     Args:
         groups: whether each item of each group is right.
         missing: the number of unknown items, which is only reported in the result.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -105,10 +105,10 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
         return Interval(mean.value, None, None, mean.n, missing, reason=mean.reason)
     effective = float(mean.n)
     if mean.se:
-        t = package("scipy.stats").t
-        narrower = t.ppf((1 + confidence) / 2, mean.n - 1) / t.ppf((1 + confidence) / 2, mean.groups - 1)
-        effective = min(effective, mean.value * (1 - mean.value) / mean.se**2 * narrower**2)
-    proportion = package("statsmodels.stats.proportion")
+        t = load_extra("scipy.stats").t
+        t_ratio = t.ppf((1 + confidence) / 2, mean.n - 1) / t.ppf((1 + confidence) / 2, mean.groups - 1)
+        effective = min(effective, mean.value * (1 - mean.value) / mean.se**2 * t_ratio**2)
+    proportion = load_extra("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(mean.value * effective, effective, alpha=1 - confidence, method="wilson")
     return Interval(mean.value, float(low), float(high), mean.n, missing)
 
@@ -116,7 +116,8 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     """The mean of independent figures with its interval, from their intervals (MOVER: Zou and Donner 2008).
 
-    Of K figures x with intervals [l, u] and the mean m, it is m - sqrt(sum (x - l)²) / K to m + sqrt(sum (u - x)²) / K.
+    For K figures x with intervals [l, u] and the mean m, the interval is from m - sqrt(sum (x - l)²) / K to
+    m + sqrt(sum (u - x)²) / K.
 
     Args:
         intervals: the intervals of the figures.
@@ -124,14 +125,18 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     Returns:
         An interval without a value if a figure has none, and without ends if a figure has no interval.
     """
-    n, missing, k = sum(one.n for one in intervals), sum(one.missing for one in intervals), len(intervals)
-    values = [one.value for one in intervals if one.value is not None]
+    n, missing, k = (
+        sum(interval.n for interval in intervals),
+        sum(interval.missing for interval in intervals),
+        len(intervals),
+    )
+    values = [interval.value for interval in intervals if interval.value is not None]
     if not k or len(values) < k:
         return Interval(None, None, None, n, missing, reason="a figure is missing")
     mean = sum(values) / k
     ends = [(x.value - x.low, x.high - x.value) for x in intervals if None not in (x.value, x.low, x.high)]  # type: ignore[operator]
     if len(ends) < k:
-        return Interval(mean, None, None, n, missing, reason="a figure has none")
+        return Interval(mean, None, None, n, missing, reason="a figure has no interval")
     below, above = (sqrt(sum(arm**2 for arm in arms)) / k for arms in zip(*ends, strict=True))
     return Interval(mean, mean - below, mean + above, n, missing)
 
@@ -141,37 +146,40 @@ def cluster_bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over groups (Field and Welsh 2007: the cluster bootstrap).
 
-    Groups are drawn with replacement, each with all its items. With one item in each group it is `bootstrap`.
+    Groups are drawn with replacement, each with all its items. With one item in each group, the
+    result is that of `bootstrap`.
 
     Args:
-        groups: the items of each group. The figure depends only on the counts of each kind of item: equal items are of
-            one kind.
-        figure: takes the kinds of items, and returns a function from counts, (resamples, kinds), to figures,
-            (resamples,), NaN if undefined.
+        groups: the items of each group. Equal items are of one kind, and the figure depends only on the number of items
+            of each kind.
+        figure: takes the kinds of items, and returns a function that computes the figures of resamples from their
+            counts of each kind: (resamples, kinds) to (resamples,), NaN if undefined.
         missing: the number of unknown items, which is only reported in the result.
     """
     kinds = {item: i for i, item in enumerate(dict.fromkeys(item for group in groups for item in group))}
     if not kinds:
         return Interval(None, None, None, 0, missing, reason=NO_ITEMS)
-    # Equal groups are of one kind, too: kinds of groups are drawn, each with its counts of each kind of item.
-    held = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
-    places = {group: i for i, group in enumerate(dict.fromkeys(held))}
-    holds = np.zeros((len(places), len(kinds)))
-    for group, i in places.items():
+    # Equal groups are of one kind, too: a resample is a list of kinds of groups.
+    group_counts = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
+    group_kinds = {group: i for i, group in enumerate(dict.fromkeys(group_counts))}
+    count_matrix = np.zeros((len(group_kinds), len(kinds)))
+    for group, i in group_kinds.items():
         for kind, count in group:
-            holds[i, kind] = count
+            count_matrix[i, kind] = count
     of_counts = figure(list(kinds))
 
     def statistic(drawn: Array) -> Array:
-        rows, n = len(drawn), len(places)
+        rows, n = len(drawn), len(group_kinds)
         offsets = drawn + n * np.arange(rows)[:, None]
-        return of_counts(np.bincount(offsets.ravel(), minlength=rows * n).reshape(rows, n) @ holds)
+        return of_counts(np.bincount(offsets.ravel(), minlength=rows * n).reshape(rows, n) @ count_matrix)
 
-    found = replace(bootstrap([places[group] for group in held], statistic), n=sum(map(len, groups)), missing=missing)
+    found = replace(
+        bootstrap([group_kinds[group] for group in group_counts], statistic), n=sum(map(len, groups)), missing=missing
+    )
     if found.low is None or found.high is None:
         return replace(found, reason=UNDEFINED)
     if len(groups) < 2:
         return replace(found, low=None, high=None, reason=ONE_GROUP)
-    if found.high - found.low < SPREAD:
-        return replace(found, low=None, high=None, reason=ALL_ALIKE)
+    if found.high - found.low < ROUNDING:
+        return replace(found, low=None, high=None, reason=NO_SPREAD)
     return found

@@ -1,4 +1,4 @@
-"""Measures of debates beside their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
+"""Measures of debates other than their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports its figures per
 question, so the figure of several documents is their mean.
@@ -22,8 +22,8 @@ Document = Mapping[str, Any]
 def consistent(document: Document) -> bool:
     """Whether a debate ended in consensus, including consensus in its last round.
 
-    By its stop reason; else by the reading of the judge's last reply, if a judge was asked (MADKE), or by the last
-    votes: all in one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+    The stop reason shows it; else the judge's last reply, if a judge was asked (MADKE); else the last votes, which are
+    in consensus if all voters have an answer of one group. A debate that is not done, or failed, is not consistent.
 
     Args:
         document: a result document.
@@ -32,9 +32,9 @@ def consistent(document: Document) -> bool:
         return False
     if document["stop_reason"] in ("consensus", "stable_consensus"):
         return True
-    judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
-    if judged:
-        return judged[-1].get("agreed", judged[-1].get("agree")) is True
+    judgements = [turn for turn in document["turns"] if turn["step"] == "agree"]
+    if judgements:
+        return judgements[-1].get("agreed", judgements[-1].get("agree")) is True
     return agreed_answer(document["votes"]) is not None
 
 
@@ -54,14 +54,14 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
     """Co2 = consistent debates with a correct answer / N (S4, Eq. 7), in [0, 1]. Failed debates count in N.
 
     Args:
-        documents: one for each question.
+        documents: a result document for each question.
         correct: whether each document's answer is right.
 
     Raises:
-        ValueError: there is no document, or not one judgement for each.
+        ValueError: there is no document, or the lists have different lengths.
     """
     if not documents:
-        raise ValueError("there is no share of no documents")
+        raise ValueError("there must be at least one document")
     if len(documents) != len(correct):
         raise ValueError(f"{len(documents)} documents need as many judgements, not {len(correct)}")
     both = [consistent(document) and right for document, right in zip(documents, correct, strict=True)]
@@ -72,7 +72,7 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
 
 
 def average_debates(documents: Sequence[Document]) -> dict[str, float]:
-    """Avg-DN: by agent, the mean of its `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
+    """Avg-DN: each agent's mean number of `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
 
     Documents without rounds of debate count, with 0 debates of each agent.
 
@@ -83,14 +83,14 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
         ValueError: there is no document.
     """
     if not documents:
-        raise ValueError("there is no mean of no documents")
+        raise ValueError("there must be at least one document")
     counts = [debates(document) for document in documents]
     agents = dict.fromkeys(agent for count in counts for agent in count)
     return {agent: sum(count.get(agent, 0) for count in counts) / len(counts) for agent in agents}
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: its `collisions`, each kept edge counted in each round (S3, Table 3).
+    """DVC of one question: the number of its `collisions`; an edge counts in each round (S3, Table 3).
 
     Args:
         document: a result document of `cortex_debate`.
@@ -99,25 +99,25 @@ def viewpoint_collisions(document: Document) -> int:
 
 
 def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
-    """CVR of one question: `collisions` that set their reader right (S3, Table 3).
+    """CVR of one question: `collisions` that correct their reader (S3, Table 3).
 
     These are edges whose reader was wrong in round d - 1, is right in round d, and now gives the answer that the other
     agent gave in round d - 1. Two opponents who gave that answer both count.
 
     Args:
-        document: of a CortexDebate.
+        document: a result document of `cortex_debate`.
         correct: the gold answer, or a function that says whether an answer is right.
     """
     task, answers = document["task"], answers_by_round(document)
 
-    def right(answer: str) -> bool:
+    def is_right(answer: str) -> bool:
         return same_answer(task, answer, correct) if isinstance(correct, str) else correct(answer)
 
     revised = 0
     for d, source, target in collisions(document):
         before, after, shown = answers[d - 1, target], answers.get((d, target)), answers[d - 1, source]
         if before is not None and after is not None and shown is not None:
-            revised += not right(before) and right(after) and same_answer(task, after, shown)
+            revised += not is_right(before) and is_right(after) and same_answer(task, after, shown)
     return revised
 
 
@@ -126,13 +126,13 @@ ANSWERING = ("respond", "answer", "argue")
 
 
 def context_tokens(document: Document) -> dict[str, float | None]:
-    """By agent, the mean length of its prompts for an answer in a round, in tokens (S3, Table 7).
+    """The mean length of each agent's prompts for an answer in a round, in tokens (S3, Table 7).
 
-    In each round the first of an agent's calls with a known count of tokens counts, so retries for an unusable reply
-    add nothing. None if no call's tokens are known.
+    Of an agent's calls in a round, only the first one with a known number of tokens counts, so retries for an unusable
+    reply add nothing. None if no call's tokens are known.
 
     Args:
-        document: of any system whose agents answer in rounds.
+        document: a result document of any system whose agents answer in rounds.
     """
     agents = dict.fromkeys(turn["agent"] for turn in document["turns"] if turn["step"] == "respond")
     sent: dict[tuple[str, int, str], int] = {}

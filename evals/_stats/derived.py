@@ -23,7 +23,7 @@ def first_round_majority(observation: Observation) -> str | None:
 
 def has_exchange(observations: Sequence[Observation]) -> bool:
     """Whether a system's first round can differ from its final answer: several speakers, and more than one round."""
-    return any(len(seen.answers) > 1 and seen.answers[0].speakers > 1 for seen in observations)
+    return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
 
 
 def label_prior(gold: Sequence[str]) -> str:
@@ -35,13 +35,13 @@ def label_prior(gold: Sequence[str]) -> str:
         ValueError: there is no label.
     """
     if not gold:
-        raise ValueError("there is no label")
+        raise ValueError("there must be at least one label")
     counts = Counter(gold)
     return min(counts, key=lambda label: (-counts[label], label))
 
 
 def policy_labels(task: str) -> tuple[str | None, str | None]:
-    """A task's label for claims without enough evidence, and that for true claims; None if the task has no such label.
+    """A task's label for claims without enough evidence, and its label for true claims; None if it has no such label.
 
     Args:
         task: a key of `moot.nodes._texts.task.TASKS`.

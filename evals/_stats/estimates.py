@@ -1,5 +1,5 @@
-"""Measures of a system's items, and differences between systems, with their intervals; the mean if there are several
-runs."""
+"""Measures of a system's items, and differences between systems, with intervals; the mean over runs if there are
+several."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from moot.evals._stats.observations import Observation
 from moot.evals._stats.significance import Array, Interval, Statistic
 from moot.nodes._steps.score import average
 
-POOLED: dict[str, Callable[[Array, Array, Array], Array]] = {"macro_f1": mean_f1, "balanced_accuracy": mean_recall}
+LABEL_MEASURES: dict[str, Callable[[Array, Array, Array], Array]] = {
+    "macro_f1": mean_f1,
+    "balanced_accuracy": mean_recall,
+}
 """Measures that are not defined for a single item; they are computed from counts of labels."""
-Runs = tuple[tuple[str, ...], tuple[Any, ...]]
-"""An item: its right answers, and its outcome or score in every run; None if that is missing."""
+ItemRuns = tuple[tuple[str, ...], tuple[Any, ...]]
+"""An item: its right answers, and its outcome or score in each run; None if the outcome or score is missing."""
 
 
 def estimate(system: System, measure: str, ids: Collection[str] | None = None) -> Interval:
@@ -26,10 +29,10 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 
     Args:
         system: the system of the items.
-        measure: a key of scores, or of `POOLED`.
+        measure: a key of scores, or of `LABEL_MEASURES`.
         ids: the items; by default all.
     """
-    items = _by_item(system, measure)
+    items = _values_by_item(system, measure)
     chosen = list(items) if ids is None else [id for id in items if id in ids]
     groups, known = [system.clusters[id] for id in chosen], [items[id] for id in chosen]
     return cluster_bootstrap(by_group(groups, known), partial(mean_over_runs, measure=measure), known.count(None))
@@ -38,14 +41,14 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
     """The difference of a measure between two systems over the same items, with its paired bootstrap interval over
     groups."""
-    ours, theirs = (_by_item(system, measure) for system in (first, second))
+    ours, theirs = (_values_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
 
-    def apart(kinds: Sequence[tuple[Runs, Runs]]) -> Statistic:
-        one, other = (mean_over_runs(runs, measure) for runs in zip(*kinds, strict=True))
-        return lambda counts: one(counts) - other(counts)
+    def difference_of(kinds: Sequence[tuple[ItemRuns, ItemRuns]]) -> Statistic:
+        first_mean, second_mean = (mean_over_runs(runs, measure) for runs in zip(*kinds, strict=True))
+        return lambda counts: first_mean(counts) - second_mean(counts)
 
-    return cluster_bootstrap(by_group(clusters_of(first, second, ids), pairs), apart, pairs.count(None))
+    return cluster_bootstrap(by_group(clusters_of(first, second, ids), pairs), difference_of, pairs.count(None))
 
 
 def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Cluster]:
@@ -56,61 +59,64 @@ def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Clust
 
 def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
     """Each item's mean of an item-level measure over the runs in which the item is not missing."""
-    given = _by_item(system, measure)
+    given = _values_by_item(system, measure)
     return [None if (item := given[id]) is None else average(item[1]) for id in ids]
 
 
-def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
-    """Each item; None if it is missing in all runs."""
-    given: dict[str, Runs | None] = {}
+def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
+    """Each item with its values in all runs; None if it is missing in all of them."""
+    by_item: dict[str, ItemRuns | None] = {}
     for id, gold in system.gold.items():
-        seen = [run.get(id) for run in system.items]
-        values = tuple(s and (s.outcome if measure in POOLED else s.scores.get(measure)) for s in seen)
-        given[id] = None if all(value is None for value in values) else (gold, values)
-    return given
+        observations = [run.get(id) for run in system.items]
+        values = tuple(s and (s.outcome if measure in LABEL_MEASURES else s.scores.get(measure)) for s in observations)
+        by_item[id] = None if all(value is None for value in values) else (gold, values)
+    return by_item
 
 
-def mean_over_runs(kinds: Sequence[Runs], measure: str) -> Statistic:
+def mean_over_runs(kinds: Sequence[ItemRuns], measure: str) -> Statistic:
     """The mean over runs of a measure, from the counts of each kind of item: (resamples, kinds) to (resamples,).
 
     A run's measure is over the items that it has; a run without items does not count.
     """
     gold = [right[0] for right, _ in kinds]
     runs = list(zip(*(values for _, values in kinds), strict=True))
-    of_runs = [_of_labels(gold, run, POOLED[measure]) if measure in POOLED else _mean(run) for run in runs]
+    of_runs = [
+        _label_statistic(gold, run, LABEL_MEASURES[measure]) if measure in LABEL_MEASURES else _mean_statistic(run)
+        for run in runs
+    ]
     return lambda counts: mean_known(np.stack([of_run(counts) for of_run in of_runs], axis=-1))
 
 
-def _mean(values: Sequence[float | None]) -> Statistic:
+def _mean_statistic(values: Sequence[float | None]) -> Statistic:
     known = np.array([value is not None for value in values], dtype=float)
     numbers = np.array([value or 0.0 for value in values])
     return lambda counts: ratio(counts @ numbers, counts @ known)
 
 
-def _of_labels(gold: Sequence[str], given: Sequence[str | None], score: Callable[..., Array]) -> Statistic:
+def _label_statistic(gold: Sequence[str], given: Sequence[str | None], score: Callable[..., Array]) -> Statistic:
     labels = np.array(list(dict.fromkeys(gold)))
     known = np.array([[outcome is not None] for outcome in given])
-    has, says = (np.array([str(one) for one in side])[:, None] == labels for side in (gold, given))
-    parts = [(which & known).astype(float) for which in (has & says, has, says)]
+    is_gold, is_given = (np.array([str(label) for label in side])[:, None] == labels for side in (gold, given))
+    parts = [(mask & known).astype(float) for mask in (is_gold & is_given, is_gold, is_given)]
     return lambda counts: score(*(counts @ part for part in parts))
 
 
-def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> Interval:
-    """The mean of values of observations with its interval; an item of several runs counts as one item.
+def mean_over_items(observations: Sequence[Observation], values: Sequence[float | None]) -> Interval:
+    """The mean of the observations' values with its interval; an item of several runs counts as one item.
 
-    Wilson's interval if each item occurs once and is right or wrong, else the bootstrap's; both over groups.
+    The interval is Wilson's if each item occurs once and is right or wrong, else the bootstrap's; both are over groups.
     """
     by_item: dict[str, list[float | None]] = {}
-    for one, value in zip(seen, values, strict=True):
-        by_item.setdefault(one.id, []).append(value)
-    clusters = {one.id: one.cluster for one in seen}
-    means = [average(several) for several in by_item.values()]
+    for observation, value in zip(observations, values, strict=True):
+        by_item.setdefault(observation.id, []).append(value)
+    clusters = {observation.id: observation.cluster for observation in observations}
+    means = [average(item_values) for item_values in by_item.values()]
     groups, missing = by_group((clusters[id] for id in by_item), means), means.count(None)
-    if len(by_item) == len(seen) and all(value in (0, 1, None) for value in values):
+    if len(by_item) == len(observations) and all(value in (0, 1, None) for value in values):
         return clustered_wilson([[value == 1 for value in group] for group in groups], missing)
-    return cluster_bootstrap(groups, _mean, missing)
+    return cluster_bootstrap(groups, _mean_statistic, missing)
 
 
 def run_means(system: System, measure: str) -> list[float | None]:
     """An item-level measure in each run: the mean over the items for which it is known."""
-    return [average([seen.scores.get(measure) for seen in run.values()]) for run in system.items]
+    return [average([observation.scores.get(measure) for observation in run.values()]) for run in system.items]

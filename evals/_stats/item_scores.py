@@ -9,10 +9,10 @@ from moot.evals._stats.metrics import (
     YES_NO,
     Metric,
     accuracy,
-    best_of,
+    best_score,
     exact_match,
-    normal_squad,
-    normal_triviaqa,
+    normalise_squad,
+    normalise_triviaqa,
     numeric_match,
     token_f1,
 )
@@ -21,7 +21,7 @@ from moot.nodes._texts.task import TASKS
 
 COMPUTED = ("accuracy", "exact_match", "token_f1", "numeric_match")
 """Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
-WHOLE = ("hotpotqa", "2wikimultihopqa")
+WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
 """Tasks whose scripts compare yes and no as a whole."""
 
 
@@ -38,17 +38,17 @@ def item_score(measure: str, task: str, outcome: str | None, gold: Collection[st
         None if the outcome is missing.
 
     Raises:
-        ValueError: there is no right answer, or one that should be a number is not.
+        ValueError: there is no right answer, or a right answer that must be a number is not a number.
     """
-    return best_of(_measures(task)[measure], outcome, gold)
+    return best_score(_metrics_for(task)[measure], outcome, gold)
 
 
-def _measures(task: str) -> dict[str, Metric]:
-    normalise = {"expression": normal_expression}.get(TASKS[task].kind, normal_squad)
-    normalise = normal_triviaqa if task == "triviaqa" else normalise
+def _metrics_for(task: str) -> dict[str, Metric]:
+    normalise = {"expression": normal_expression}.get(TASKS[task].kind, normalise_squad)
+    normalise = normalise_triviaqa if task == "triviaqa" else normalise
     return {
         "accuracy": lambda given, gold: accuracy([gold], [given]).value,
         "exact_match": partial(exact_match, normalise=normalise),
-        "token_f1": partial(token_f1, normalise=normalise, whole=YES_NO if task in WHOLE else ()),
+        "token_f1": partial(token_f1, normalise=normalise, whole=YES_NO if task in WHOLE_YES_NO else ()),
         "numeric_match": numeric_match,
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 
 MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_burges@10", "mrr@10": "mrr@10"}
 """The measures, with ranx's names. "Burges" is the gain 2^rel - 1."""
@@ -17,19 +17,19 @@ NO_GOLD, NO_PIECE = -2, -1
 """Numbers of the dummy documents that pad lists; they match nothing."""
 
 
-def package(name: str) -> Any:
-    """A module of the extra ``evals``, imported when first asked for; ranx takes seconds.
+def load_extra(name: str) -> Any:
+    """Import a module of the extra ``evals`` when it is first needed: importing ranx takes seconds.
 
     Raises:
-        UserError: it is not installed.
+        UserError: the module is not installed.
     """
-    return from_extra(name, "evals", "Measuring")
+    return import_extra(name, "evals", "Measuring")
 
 
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
-    """Each of `MEASURES` for each query.
+    """Compute each of `MEASURES` for each query.
 
-    recall@k = gold documents among the first k / gold documents (below 1 if there are more than k);
+    recall@k = gold documents among the first k / gold documents (below 1 if there are more than k gold documents);
     nDCG@10 = DCG / DCG of the best order, with DCG = the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
     MRR@10 = 1 / rank of the first gold document, 0 if the first ten contain none.
 
@@ -44,16 +44,16 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # of numba, about its own loop counters
-        values = package("ranx").evaluate(*as_arrays(gold, found), list(MEASURES.values()), return_mean=False)
+        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # numba warns about its own loop counters
+        values = load_extra("ranx").evaluate(*as_arrays(gold, found), list(MEASURES.values()), return_mean=False)
     return {ours: values[theirs].tolist() for ours, theirs in MEASURES.items()}
 
 
 def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
-    """Judgements and rankings as arrays for ranx, so that it does not compile again for each length of name.
+    """Convert judgements and rankings to arrays for ranx; with names of documents, it would compile for each length.
 
-    Judgements: for each query, rows of a document's number and its grade, the best first. Rankings: `K` rows of
-    numbers, best first.
+    Judgements: (queries, documents, 2), each document's number and grade, the best first. Rankings: (queries, `K`, 2),
+    the numbers of the documents found, the best first.
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD
@@ -70,6 +70,6 @@ def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
     """One source's value minus the other's, query by query, so that resampling draws the same queries for both.
 
     Raises:
-        ValueError: not the same number of queries.
+        ValueError: the lists have different lengths.
     """
     return [ours - theirs for ours, theirs in zip(values, rival, strict=True)]

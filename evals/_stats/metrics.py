@@ -1,8 +1,8 @@
 """Metrics of answers: texts, numbers, labels, FEVER's evidence, citations, and found evidence.
 
-`exact_match`, `token_f1`, `best_of` and `numeric_match` are for one item, `moot.evals._stats.outcomes.mean_score` for
-many. The other functions take lists of all items (for one item, lists of one). In both, an outcome of None is missing
-data, and `ABSTAINED` is an answer that is not right.
+`exact_match`, `token_f1`, `best_score` and `numeric_match` score a single item;
+`moot.evals._stats.outcomes.mean_score` computes the mean over items. The other functions take lists of all items. In
+both, an outcome of None is missing data, and `ABSTAINED` is an answer that is not right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moot.nodes._texts.quotes import count_citations
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
-SPACED = dict.fromkeys(map(ord, string.punctuation + "‘’´`"), " ")
+PUNCTUATION_TO_SPACE = dict.fromkeys(map(ord, string.punctuation + "‘’´`"), " ")
 YES_NO = ("yes", "no", "noanswer")
 """Answers that HotpotQA's and 2WikiMultiHopQA's scripts compare as a whole."""
 
@@ -34,25 +34,25 @@ Metric = Callable[[str | None, str], float | None]
 """Computes the score of one outcome against one gold answer."""
 
 
-def normal_squad(text: str) -> str:
-    """A text as SQuAD's script compares it: lower case, no ASCII punctuation, no a, an, the, single spaces.
+def normalise_squad(text: str) -> str:
+    """A text as SQuAD's script compares it: in lower case, without ASCII punctuation and articles, with single spaces.
 
     Words joined by a punctuation sign become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA
     use it too.
     """
-    return _words(text.lower().translate(PUNCTUATION))
+    return _without_articles(text.lower().translate(PUNCTUATION))
 
 
-def normal_triviaqa(text: str) -> str:
+def normalise_triviaqa(text: str) -> str:
     """A text as TriviaQA's script compares it: as SQuAD's, but punctuation, including ‘ ’ ´, becomes spaces."""
-    return _words(text.lower().translate(SPACED))
+    return _without_articles(text.lower().translate(PUNCTUATION_TO_SPACE))
 
 
-def _words(text: str) -> str:
+def _without_articles(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text).split())
 
 
-def exact_match(given: str | None, gold: str, normalise: Normalise = normal_squad) -> float | None:
+def exact_match(given: str | None, gold: str, normalise: Normalise = normalise_squad) -> float | None:
     """1.0 if both are the same text after normalisation, else 0.0; None if the outcome is missing.
 
     Args:
@@ -66,16 +66,16 @@ def exact_match(given: str | None, gold: str, normalise: Normalise = normal_squa
 
 
 def token_f1(
-    given: str | None, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
+    given: str | None, gold: str, normalise: Normalise = normalise_squad, whole: Collection[str] = ()
 ) -> float | None:
     """F1 of the shared words, in [0, 1]: 2 x shared / (words given + words of gold); each word is matched at most once.
 
-    As in SQuAD 2's script, if one of the two has no words after normalisation: 1.0 if neither has any, else 0.0.
+    As in SQuAD 2's script, if a text has no words after normalisation, F1 is 1.0 if the other has none, too, else 0.0.
 
     Args:
         given: the outcome.
         gold: the right answer.
-        normalise: makes a text of words of it.
+        normalise: converts a text to one of words with single spaces.
         whole: normalised answers that are only compared as a whole (`YES_NO`).
 
     Returns:
@@ -88,9 +88,9 @@ def token_f1(
 
 
 def shared_words(
-    given: str, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
+    given: str, gold: str, normalise: Normalise = normalise_squad, whole: Collection[str] = ()
 ) -> tuple[int, int, int]:
-    """The numbers of words that an outcome and a right answer share, and that each has, as `token_f1` counts them.
+    """The numbers of shared words, of an outcome's words, and of a right answer's words, as `token_f1` counts them.
 
     An answer that is compared as a whole counts as one word.
     """
@@ -101,19 +101,19 @@ def shared_words(
     return (words & right).total(), words.total(), right.total()
 
 
-def best_of(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
+def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
     """A metric's highest value over several right answers (aliases); None if the outcome is missing.
 
     Args:
-        metric: of one outcome and one right answer.
+        metric: scores an outcome against one right answer.
         given: the outcome.
-        golds: the right answers.
+        golds: all right answers.
 
     Raises:
         ValueError: there is no right answer.
     """
     if not golds:
-        raise ValueError("there is no right answer to compare with")
+        raise ValueError("there must be at least one right answer")
     values = [metric(given, gold) for gold in golds]
     return max((value for value in values if value is not None), default=None)
 
@@ -141,7 +141,7 @@ def numeric_match(given: str | None, gold: str) -> float | None:
 LabelScore = Callable[[Sequence[str], Sequence[str | None]], Score]
 
 
-def _known(gold: Sequence[str], outcomes: Sequence[str | None]) -> tuple[list[str], list[str]]:
+def _known_labels(gold: Sequence[str], outcomes: Sequence[str | None]) -> tuple[list[str], list[str]]:
     """The right labels and the outcomes of the items that are not missing."""
     if ABSTAINED in gold:
         raise ValueError("the right label of an item is empty")
@@ -154,16 +154,16 @@ def accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, in the same order and spelling.
+        outcomes: the outcome of each item, in the same order and spelling.
 
     Returns:
         A value of None if every item is missing.
 
     Raises:
-        ValueError: not one outcome for each item, or an empty right label.
+        ValueError: the lists have different lengths, or a right label is empty.
     """
-    right, given = _known(gold, outcomes)
-    value = len(_hits(right, given)) / len(right) if right else None
+    right, given = _known_labels(gold, outcomes)
+    value = len(_correct_labels(right, given)) / len(right) if right else None
     return Score(value, len(right), len(gold) - len(right))
 
 
@@ -174,7 +174,7 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's.
+        outcomes: the outcome of each item.
         labels: the labels to average over; by default all labels that are right for an item, so that a wrong answer
             with another label is a miss, but adds no F1 of 0. A label that is neither right nor given has no F1, and
             does not count.
@@ -182,10 +182,10 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Raises:
         ValueError: as `accuracy`, or a right label that is not among the labels.
     """
-    right, given = _known(gold, outcomes)
+    right, given = _known_labels(gold, outcomes)
     if labels is not None and not set(gold) <= set(labels):
         raise ValueError(f"{sorted(set(gold) - set(labels))} are right labels, but not among {list(labels)}")
-    counts = _counts(right, given, labels or dict.fromkeys(right))
+    counts = _label_counts(right, given, labels or dict.fromkeys(right))
     return _label_score(mean_f1(*counts, absent=bool(labels)), right, gold)
 
 
@@ -194,23 +194,23 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, in the same order and spelling.
+        outcomes: the outcome of each item, in the same order and spelling.
 
     Raises:
         ValueError: as `accuracy`.
     """
-    right, given = _known(gold, outcomes)
-    return _label_score(mean_recall(*_counts(right, given, dict.fromkeys(right))), right, gold)
+    right, given = _known_labels(gold, outcomes)
+    return _label_score(mean_recall(*_label_counts(right, given, dict.fromkeys(right))), right, gold)
 
 
-class OfLabel(NamedTuple):
-    """Precision, recall and F1 of one label; a share is None if it is over no items.
+class LabelMetrics(NamedTuple):
+    """Precision, recall and F1 of one label; a share is None if its divisor is 0.
 
     Attributes:
-        right: items that have the label.
-        given: items that were given it.
-        precision: TP / (TP + FP): of those that were given it, the share that have it.
-        recall: TP / (TP + FN): of those that have it, the share that were given it.
+        right: the number of items that have the label.
+        given: the number of items that were answered with it.
+        precision: TP / (TP + FP).
+        recall: TP / (TP + FN).
         f1: 2 TP / (2 TP + FP + FN).
     """
 
@@ -221,53 +221,60 @@ class OfLabel(NamedTuple):
     f1: float | None
 
 
-def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str]) -> dict[str, OfLabel]:
+def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str]) -> dict[str, LabelMetrics]:
     """Precision, recall and F1 of each label, over the items that are not missing; abstentions are misses.
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, in the same order and spelling.
+        outcomes: the outcome of each item, in the same order and spelling.
         labels: the labels to compute them for.
 
     Raises:
         ValueError: as `accuracy`.
     """
-    known = _known(gold, outcomes)
-    hits, right, given = _counts(*known, labels)
+    known = _known_labels(gold, outcomes)
+    hits, right, given = _label_counts(*known, labels)
     shares = [ratio(hits, given), ratio(hits, right), ratio(2 * hits, right + given)]
-    columns = [right.tolist(), given.tolist(), *([None if np.isnan(x) else float(x) for x in of] for of in shares)]
-    return {label: OfLabel(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
+    columns = [
+        right.tolist(),
+        given.tolist(),
+        *([None if np.isnan(x) else float(x) for x in values] for values in shares),
+    ]
+    return {label: LabelMetrics(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
 
 
-def _label_score(value: Any, right: Sequence[str], gold: Sequence[str]) -> Score:
-    return Score(float(value) if right else None, len(right), len(gold) - len(right))
+def _label_score(value: Any, known: Sequence[str], gold: Sequence[str]) -> Score:
+    """The score of items, of which only those in ``known`` have an outcome."""
+    return Score(float(value) if known else None, len(known), len(gold) - len(known))
 
 
-def _hits(right: Sequence[str], given: Sequence[str]) -> list[str]:
+def _correct_labels(right: Sequence[str], given: Sequence[str]) -> list[str]:
     return [a for a, b in zip(right, given, strict=True) if a == b]
 
 
-def _counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
-    """For each label the hits, the items that it is right for, and the items that it was given to."""
+def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
+    """For each label the numbers of hits, of items that have it, and of items that were answered with it."""
     names = list(labels)
-    return [np.array([counted[n] for n in names]) for counted in map(Counter, (_hits(right, given), right, given))]
+    return [
+        np.array([counted[n] for n in names]) for counted in map(Counter, (_correct_labels(right, given), right, given))
+    ]
 
 
 def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
-    """`macro_f1` of counts; each is an array (..., labels), and the result is an array (...), NaN if undefined.
+    """`macro_f1` from arrays of counts (..., labels); the result is an array (...), NaN if undefined.
 
     Args:
-        hits: items that have the label, and were given it.
-        right: items that have it.
-        given: items that were given it.
-        absent: whether to count labels that are right for no item, but were given to some.
+        hits: the numbers of items that have the label, and were answered with it.
+        right: the numbers of items that have the label.
+        given: the numbers of items that were answered with it.
+        absent: whether to count labels that no item has, but some items were answered with.
     """
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
 
 
 def mean_recall(hits: Any, right: Any, given: Any) -> Any:
-    """`balanced_accuracy` of counts, as `mean_f1` takes them."""
+    """`balanced_accuracy` from arrays of counts, as for `mean_f1`."""
     return mean_known(ratio(hits, right))
 
 
@@ -293,9 +300,9 @@ def under_policies(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's; abstentions as such (``outcome_of(document, mapped=False)``).
+        outcomes: the outcome of each item, with unmapped abstentions (``outcome_of(document, mapped=False)``).
         open_label: the task's label for claims without enough evidence.
-        supported: its label for true claims. Both as in `moot.nodes._trial.panel.verdict_labels`.
+        supported: the task's label for true claims. Both are as in `moot.nodes._trial.panel.verdict_labels`.
         score: `accuracy`, `balanced_accuracy` or `macro_f1`.
 
     Returns:
@@ -325,10 +332,10 @@ Sentence = tuple[str, int]
 
 
 def fever_page(title: str) -> str:
-    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets.
+    """A page's title as people write it; FEVER writes ``_`` for spaces, and ``-LRB-`` for brackets.
 
     Args:
-        title: in either spelling.
+        title: the title in either spelling.
     """
     return unicodedata.normalize("NFC", page_title(title))
 
@@ -349,7 +356,7 @@ def fever_score(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's.
+        outcomes: the outcome of each item.
         sets: each item's alternative sets of evidence; none is needed if `open_label` is right.
         found: the sentences found for each item, best first; [] if there are none. None if the system does not report
             pages and sentences: the item is left out.
@@ -360,7 +367,7 @@ def fever_score(
         A value of None if a run has no sentences for any item.
 
     Raises:
-        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item that needs some.
+        ValueError: lists of different lengths, or an item that needs evidence has none, or an empty set.
     """
     values: list[float | None] = []
     left_out = 0
@@ -371,7 +378,9 @@ def fever_score(
             left_out += 1
             continue
         shown = {(fever_page(page), number) for page, number in (given or [])[:first]}
-        full = any(all((fever_page(page), number) in shown for page, number in one) for one in alternatives)
+        full = any(
+            all((fever_page(page), number) in shown for page, number in alternative) for alternative in alternatives
+        )
         values.append(None if outcome is None else float(outcome == right and (right == open_label or full)))
     return mean_score(values, left_out)
 
@@ -395,14 +404,14 @@ def feverous_score(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's.
-        sets: each item's alternative sets of (page, element), an element being ``sentence_0`` or ``cell_0_1_1``.
+        outcomes: the outcome of each item.
+        sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
         found: the elements found for each item, best first; None if the system does not report pages and elements.
         first: the number of found sentences that count.
         first_cells: the number of found cells, list items and table captions that count.
 
     Raises:
-        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item.
+        ValueError: lists of different lengths, or an item has no evidence, or an empty set.
     """
     values: list[float | None] = []
     left_out = 0
@@ -415,7 +424,9 @@ def feverous_score(
         places = [(fever_page(page), element) for page, element in given or []]
         cells = [place for place in places if place[1].rstrip("_0123456789") in CELLS]
         shown = {*cells[:first_cells], *[place for place in places if place not in cells][:first]}
-        full = any(all((fever_page(page), element) in shown for page, element in one) for one in alternatives)
+        full = any(
+            all((fever_page(page), element) in shown for page, element in alternative) for alternative in alternatives
+        )
         values.append(None if outcome is None else float(outcome == right and full))
     return mean_score(values, left_out)
 
@@ -449,7 +460,7 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
 
     Args:
         gold: ids of each item's gold evidence; items without any are left out.
-        found: ids of the evidence found for each item; None if that is missing.
+        found: ids of the evidence found for each item; None if the item is missing.
 
     Raises:
         ValueError: lists of different lengths.

@@ -1,5 +1,5 @@
-"""The result of one item in one run, with only the fields that comparisons read, so that result documents do not stay
-in memory."""
+"""The result of one item in one run, with only the fields that comparisons read: result documents do not stay in
+memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
-from moot.evals._analyses.inside import DebateFigures, inside_of
+from moot.evals._analyses.debate_figures import DebateFigures, compute_debate_figures
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.found import EvidenceCount, count_evidence
+from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals._stats.panel_measures import count_concessions
@@ -23,19 +23,19 @@ from moot.nodes._texts.quotes import count_citations
 from moot.nodes._texts.task import by_reasoning
 from moot.retrievers._evidence import clean
 
-Scored = Mapping[str, float | None]
+ScoreMap = Mapping[str, float | None]
 CostOf = Callable[[Sequence[Call]], float | None]
 
-KEPT = (
+DOCUMENT_FIELDS = (
     *("status", "graph", "confidence", "confidence_parts", "confidence_from"),
     *("stop_reason", "rounds", "depth", "seconds", "debates"),
 )
-KEPT_STEPS = ("judge", "agree", "analyse")
-CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
-KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
-GATED = ("faithfulness", "answer_relevance")
+TURN_STEPS = ("judge", "agree", "analyse")
+CONSISTENCY_FIELDS = ("plaintiff_counsel", "defense_counsel", "overall")
+TURN_FIELDS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY_FIELDS)
+THRESHOLD_SCORES = ("faithfulness", "answer_relevance")
 """Scores of answers for which there is a threshold."""
-TOLD = 200
+LONGEST_DETAIL = 200
 """Maximum number of characters kept of an error's text."""
 
 
@@ -51,7 +51,7 @@ class ScoredAnswer(NamedTuple):
     """An answer within a debate and its scores in [0, 1], by name: None if a score is unknown; some may be absent."""
 
     answer: str
-    scores: Scored
+    scores: ScoreMap
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,20 @@ class Observation:
     Attributes:
         id: the item's id.
         gold: its right answers.
-        stratum: the class by which its benchmark reports it; empty if there is none.
-        group: the same for items that belong together, such as those on one page; empty if it is its own group.
+        stratum: its class, if its benchmark reports scores by class; else empty.
+        group: a name shared by items that belong together, such as items on one page; empty if it is its own group.
         outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
-        unmapped: the same, but with a trial's INCONCLUSIVE as an abstention, and `UNUSABLE` unchanged.
+        unmapped: the outcome with a trial's INCONCLUSIVE as an abstention, and with `UNUSABLE` unchanged.
         scores: its scores by measure; None if a score is unknown or undefined.
         found: the amount of its evidence; None if there is no result document.
         document: the part of the result document that measures of documents read; None if there is none.
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
-        tokens: of all calls; None if an endpoint did not count some.
-        cost: of all calls; None if a price or a count is unknown.
-        warnings: how many of each kind.
+        tokens: the tokens of all calls; None if an endpoint did not count some.
+        cost: the cost of all calls; None if a price or a count is unknown.
+        warnings: the number of warnings of each kind.
         models: each model that was called, with the name that its endpoint reported.
-        inside: figures of the debate beside its verdict; None if there is no document.
+        debate_figures: figures of the debate besides its verdict; None if there is no document.
         error: the kind of error, if the item is missing.
         detail: details of the error, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals._stats.official`).
@@ -85,7 +85,7 @@ class Observation:
     stratum: str = ""
     outcome: str | None = None
     unmapped: str | None = None
-    scores: Scored = field(default_factory=dict)
+    scores: ScoreMap = field(default_factory=dict)
     found: EvidenceCount | None = None
     document: Document | None = None
     answers: tuple[RoundAnswer, ...] = ()
@@ -94,7 +94,7 @@ class Observation:
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
     models: frozenset[tuple[str, str]] = frozenset()
-    inside: DebateFigures | None = None
+    debate_figures: DebateFigures | None = None
     error: str | None = None
     detail: str = ""
     group: str = ""
@@ -122,7 +122,7 @@ def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[st
 
 
 def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Document | None) -> Observation:
-    """Make an observation from a sample of a log.
+    """Make an observation from a log's sample.
 
     Args:
         sample: Inspect's ``EvalSample``.
@@ -135,73 +135,70 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     """
     gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
     if not all(gold) or not gold:
-        raise ValueError("it has no right answer, or an empty one")
+        raise ValueError("the sample has no right answer, or an empty one")
     stratum, group = (clean(str((sample.metadata or {}).get(name) or "")) for name in ("stratum", "group"))
     known = Observation(str(sample.id), gold, stratum, group=group)
-    error, detail = _error_of(sample, document)
+    error, detail = _find_error(sample, document)
     outcome = None if error else outcome_of(document)
     if document is None:
-        return _with(known, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
+        return replace(known, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
     if not 0 <= (document["confidence"] or 0) <= 1:
-        raise ValueError(f"a confidence of {document['confidence']} is none")
-    judged = _numbers(sample.scores or {}) if outcome is not None else {}
+        raise ValueError(f"the confidence {document['confidence']} is not between 0 and 1")
+    logged = _numeric_scores(sample.scores or {}) if outcome is not None else {}
     calls = document["calls"]
-    return _with(
+    return replace(
         known,
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
-        scores={**judged, **computed_scores(benchmark, outcome, gold)},
+        scores={**logged, **computed_scores(benchmark, outcome, gold)},
         found=count_evidence(document),
         document=measured_fields(document),
         answers=round_answers(document),
         scored=scored_answers(document),
         tokens=tokens_of(calls) if all(map(is_counted, calls)) else None,
         cost=cost_of(paid_calls(calls)),
-        warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
+        warnings=Counter(clean(warning["kind"]) for warning in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
-        inside=inside_of(document, lambda answer: computed_right(benchmark, answer, gold)),
+        debate_figures=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
         error=error,
         detail=detail,
         unnamed=frozenset(n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False),
     )
 
 
-def computed_right(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
+def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
     """Whether an answer is right by the first of its benchmark's measures that needs no model."""
     name = next(name for name in benchmark.metrics if name in COMPUTED)
     return item_score(name, benchmark.task, answer, gold) == 1
 
 
-def _with(known: Observation, **more: Any) -> Observation:
-    return replace(known, **more)
-
-
-def _error_of(sample: Any, document: Document | None) -> tuple[str | None, str]:
+def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str]:
     """The kind of an item's error and its details; None if the debate has an outcome."""
-    said = (document or {}).get("error")
-    if document is not None and has_outcome(document) and (said or sample.error is None):
-        return None, clean(said["detail"])[:TOLD] if said else ""
-    if said is not None:
-        return clean(said["kind"]), clean(said["detail"])[:TOLD]
+    error = (document or {}).get("error")
+    if document is not None and has_outcome(document) and (error or sample.error is None):
+        return None, clean(error["detail"])[:LONGEST_DETAIL] if error else ""
+    if error is not None:
+        return clean(error["kind"]), clean(error["detail"])[:LONGEST_DETAIL]
     if sample.error is not None:
-        return "sample_error", clean(sample.error.message)[:TOLD]
+        return "sample_error", clean(sample.error.message)[:LONGEST_DETAIL]
     if sample.limit is not None:
         return f"limit_{sample.limit.type}", f"The limit of {sample.limit.limit:g} was reached."
     status = "no_document" if document is None else clean(document["status"])
     return status, "The sample ended without a result."
 
 
-def _numbers(scores: Mapping[str, Any]) -> dict[str, float | None]:
+def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
     """The numeric scores of a log; NaN, Inspect's value for an unscored sample, becomes None."""
     numbers = {name: s.value for name, s in scores.items() if isinstance(s.value, int | float)}
     return {name: float(value) if isfinite(value) else None for name, value in numbers.items()}
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """A result document without the fields that no measure of `moot.evals` reads: texts, evidence, calls, settings."""
-    turns = [turn for turn in document["turns"] if turn["step"] in KEPT_STEPS]
+    """The fields of a result document that measures of `moot.evals` read, without texts, evidence, single calls and
+    settings."""
+    turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
-        **{key: document[key] for key in KEPT},
+        **{key: document[key] for key in DOCUMENT_FIELDS},
         "calls": document["usage"]["calls"],
         "from_ledger": (document["usage"].get("from_ledger") or {}).get("calls", 0),
         "votes": [{key: vote[key] for key in ("agent", "answer", "group")} for vote in document["votes"]],
@@ -209,28 +206,27 @@ def measured_fields(document: Document) -> dict[str, Any]:
             "citations": document["metrics"].get("citations") or count_citations(document["turns"]),
             "concessions": count_concessions(document["turns"]),
         },
-        "turns": [{key: turn[key] for key in KEPT_OF_TURNS if key in turn} for turn in turns],
+        "turns": [{key: turn[key] for key in TURN_FIELDS if key in turn} for turn in turns],
     }
 
 
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these scores.
 
-    If an answer need not follow from evidence, a null faithfulness is left out: it is not unknown, because the debate
-    does not need it. This is so if its writer never searched and was given no evidence, or if the task is one of
-    reasoning and the answer uses nothing from the evidence.
+    Some answers need not follow from evidence: their writer never searched and was given no evidence, or the task needs
+    reasoning and the answer uses no evidence. For these, a faithfulness of null is left out, not counted as unknown.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}
     found = []
     for turn in given:
-        scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in GATED}
-        looked = turn["agent"] in searching or turn.get("evidence_ids")
-        reasoned = by_reasoning(document["task"]) and (turn.get("scores") or {}).get("statements") == []
-        if scores.get("faithfulness") is None and (not looked or reasoned):
+        scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in THRESHOLD_SCORES}
+        searched = turn["agent"] in searching or turn.get("evidence_ids")
+        by_reason = by_reasoning(document["task"]) and (turn.get("scores") or {}).get("statements") == []
+        if scores.get("faithfulness") is None and (not searched or by_reason):
             scores.pop("faithfulness", None)
         found.append(ScoredAnswer(turn["answer"], scores))
-    return tuple(one for one in found if one.scores)
+    return tuple(scored for scored in found if scored.scores)
 
 
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
@@ -242,15 +238,15 @@ def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
     for turn in document["turns"]:
         if turn["step"] == "respond":
             given.setdefault(turn["round"], []).append(turn.get("answer") or ABSTAINED)
-    return tuple(_majority(document, number, answers) for number, answers in sorted(given.items()))
+    return tuple(_round_answer(document, number, answers) for number, answers in sorted(given.items()))
 
 
-def _majority(document: Document, number: int, answers: Sequence[str]) -> RoundAnswer:
+def _round_answer(document: Document, number: int, answers: Sequence[str]) -> RoundAnswer:
     turns = [turn for turn in document["turns"] if turn["round"] == number]
-    said = {(t["agent"], t.get("number")): t.get("answer") for t in turns if t["step"] == "respond"}
+    answers_by_turn = {(t["agent"], t.get("number")): t.get("answer") for t in turns if t["step"] == "respond"}
     compared = [turn for turn in turns if turn["step"] == "compare"]
     checked = {
-        (check["with"], said.get((turn["agent"], turn.get("number"))))
+        (check["with"], answers_by_turn.get((turn["agent"], turn.get("number"))))
         for turn in compared
         for check in turn["comparisons"]
         if check["same"]
@@ -260,5 +256,5 @@ def _majority(document: Document, number: int, answers: Sequence[str]) -> RoundA
         return same_answer(document["task"], first, other) or (first, other) in checked
 
     [answer] = majority_of_runs([[answer] for answer in answers], same)
-    silent = not answer or abstains(document["task"], answer)
-    return RoundAnswer(number, len(answers), ABSTAINED if silent else str(answer))
+    no_answer = not answer or abstains(document["task"], answer)
+    return RoundAnswer(number, len(answers), ABSTAINED if no_answer else str(answer))

@@ -1,8 +1,8 @@
-"""Official scores that require evidence: those of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and joint
-scores.
+"""Official scores that require evidence: the scores of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and
+joint scores.
 
-A system's evidence is that cited by its verdict, in that order (`moot.nodes._texts.verdict.verdict_citations`); for
-HotpotQA it is the sentences that contain the cited quotes.
+A system's evidence is the list of its verdict's citations (`moot.nodes._texts.verdict.verdict_citations`); for
+HotpotQA, the sentences that contain the cited quotes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from moot.nodes._texts.quotes import find_quote
 from moot.nodes._texts.verdict import verdict_citations
 from moot.retrievers._evidence import Origin, clean
 
-OF_PAGES = ("fever_score", "feverous_score", "hover_score")
-OF_FACTS = ("support_em", "support_f1", "joint_em", "joint_f1")
-OFFICIAL = (*OF_PAGES, *OF_FACTS)
+PAGE_MEASURES = ("fever_score", "feverous_score", "hover_score")
+FACT_MEASURES = ("support_em", "support_f1", "joint_em", "joint_f1")
+OFFICIAL_MEASURES = (*PAGE_MEASURES, *FACT_MEASURES)
 """Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
 OPEN_LABEL = "NOT ENOUGH INFO"
 SENTENCE = "sentence_"
@@ -32,45 +32,44 @@ Fact = tuple[str, int]
 
 
 class GoldMatch(NamedTuple):
-    """How well the system's evidence or answer matches the gold one: a whole match, precision and recall, each in [0,
-    1]."""
+    """The match of a system's evidence or answer with the gold one, in [0, 1]. ``exact`` is 1 if both are equal."""
 
-    whole: float
+    exact: float
     precision: float
     recall: float
 
     @property
     def f1(self) -> float:
-        """2 x precision x recall / (precision + recall); 0 if both are."""
+        """2 x precision x recall / (precision + recall); 0 if both are 0."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
+def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
     """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
 
     Args:
-        found: the sentences that a system cites; without any, all three are 0.
+        found: the sentences that a system cites; if it cites none, all three scores are 0.
         gold: the right sentences; at least one.
     """
-    ours, right = set(found), set(gold)
-    shared = len(ours & right)
-    return GoldMatch(float(ours == right), shared / len(ours) if ours else 0.0, shared / len(right))
+    cited, right = set(found), set(gold)
+    shared = len(cited & right)
+    return GoldMatch(float(cited == right), shared / len(cited) if cited else 0.0, shared / len(right))
 
 
-def joint(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
+def joint_match(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
     """HotpotQA's joint scores: the products of the answer's and the supporting facts' scores."""
-    return GoldMatch(*(one * other for one, other in zip(answer, facts, strict=True)))
+    return GoldMatch(*(score * other for score, other in zip(answer, facts, strict=True)))
 
 
-def matched_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
+def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
     """Scores of an answer in words against the nearest right one, as HotpotQA's script compares them."""
 
-    def beside(right: str) -> GoldMatch:
+    def match_with(right: str) -> GoldMatch:
         shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
         return GoldMatch(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
 
-    return max((beside(right) for right in gold), key=lambda one: (one.whole, one.f1))
+    return max((match_with(right) for right in gold), key=lambda match: (match.exact, match.f1))
 
 
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
@@ -81,24 +80,25 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
     Args:
         gold: the right label.
-        outcome: the item's.
+        outcome: the item's outcome.
         facts: the supporting sentences.
         found: the evidence that a system cites, best first.
     """
     right = {(fever_page(page), number) for page, number in facts}
     pages = {page for page, _ in right}
-    ours: dict[str, list[int]] = {}
+    by_page: dict[str, list[int]] = {}
     for page, number in found:
-        ours.setdefault(fever_page(page), []).append(number)
-    heard = {(page, n) for page, numbers in [*ours.items()][: len(pages) + 1] for n in numbers[:2]}
-    return float(outcome == gold and pages == {page for page, _ in heard & right})
+        by_page.setdefault(fever_page(page), []).append(number)
+    counted = {(page, n) for page, numbers in [*by_page.items()][: len(pages) + 1] for n in numbers[:2]}
+    return float(outcome == gold and pages == {page for page, _ in counted & right})
 
 
 # --- the evidence of a verdict --------------------------------------------------------------------------------------
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page and the element of a piece whose address ends in the element, as in ``#sentence_3``; None for others."""
+    """The page and the element of a piece of evidence, if its address ends in the element, as in ``#sentence_3``; else
+    None."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
     except ValueError:  # not an address
@@ -107,7 +107,7 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each piece that the verdict cites, in that order; None if no shown piece has one."""
+    """The (page, element) of each cited piece of evidence, in the order of citation; None if no evidence has them."""
     known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
@@ -118,26 +118,26 @@ def cited_places(document: Document) -> list[tuple[str, str]] | None:
 
 
 def cited_facts(
-    document: Document, given: Sequence[Mapping[str, str]], begins: Sequence[Sequence[int]]
+    document: Document, given: Sequence[Mapping[str, str]], sentence_starts: Sequence[Sequence[int]]
 ) -> list[Fact] | None:
     """The sentences that the verdict quotes from texts that came with the claim; None if it cites nothing.
 
     Args:
         document: a result document.
         given: the texts, each with ``title`` and ``text``.
-        begins: for each text the offsets of its sentences, in code points.
+        sentence_starts: for each text the offsets of its sentences, in code points.
     """
     citations = verdict_citations(dict(document))
     titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
     facts: dict[Fact, None] = {}
     for citation in citations:
-        for text, starts in zip(given, begins, strict=True):
+        for text, starts in zip(given, sentence_starts, strict=True):
             if clean(text["title"]) == titles.get(citation["evidence_id"]) and (
                 span := find_quote(citation["quote"], text["text"])
             ):
                 ends = [*starts[1:], len(text["text"])]
-                of = [n for n, (a, b) in enumerate(zip(starts, ends, strict=True)) if a < span[1] and span[0] < b]
-                facts |= dict.fromkeys((text["title"], n) for n in of)
+                numbers = [n for n, (a, b) in enumerate(zip(starts, ends, strict=True)) if a < span[1] and span[0] < b]
+                facts |= dict.fromkeys((text["title"], n) for n in numbers)
     return list(facts) if citations else None
 
 
@@ -155,7 +155,7 @@ def official_score(
     """An official score of one item in [0, 1], and whether the verdict could cite evidence of this kind.
 
     Args:
-        measure: one of `OFFICIAL`.
+        measure: one of `OFFICIAL_MEASURES`.
         outcome: as `moot.evals._stats.outcomes.outcome_of` returns it.
         gold: the right answers.
         document: the result document.
@@ -167,15 +167,15 @@ def official_score(
     """
     known = gold_evidence or {}
     sets = known.get("sets") or []
-    if measure in OF_FACTS:
+    if measure in FACT_MEASURES:
         if not sets or "sentences" not in known:
             return None, False
         facts = cited_facts(document, given, known["sentences"])
         right = [(page, number) for page, number in sets[0]]
-        supports = supporting_facts(facts or [], right)
+        supports = match_facts(facts or [], right)
         if measure.startswith("joint"):
-            supports = joint(matched_answer(outcome, gold), supports)
-        return supports.whole if measure.endswith("em") else supports.f1, facts is not None
+            supports = joint_match(match_answer(outcome, gold), supports)
+        return supports.exact if measure.endswith("em") else supports.f1, facts is not None
     places = cited_places(document)
     if not sets and (measure != "fever_score" or gold[0] != OPEN_LABEL):
         return None, places is not None
@@ -187,35 +187,47 @@ def official_score(
     return fever_score(gold[:1], [outcome], [sets], [numbered]).value, places is not None
 
 
-def why_not_computable(measure: str, seen: Sequence[Observation]) -> str:
+def why_not_computable(measure: str, observations: Sequence[Observation]) -> str:
     """Why a run has no official score; empty if it has one, or no item has an outcome.
 
     Args:
-        measure: one of `OFFICIAL`.
-        seen: the observations of its items.
+        measure: one of `OFFICIAL_MEASURES`.
+        observations: the observations of the run's items.
     """
-    answered = [one for one in seen if one.outcome is not None]
+    answered = [observation for observation in observations if observation.outcome is not None]
     if not answered:
         return ""
-    if not any(measure in one.scores for one in answered):
-        return "the log holds none; `inspect score` adds it"
-    if lacking := sum(one.scores.get(measure) is None for one in answered):
-        return f"the benchmark's file does not say which sentences are right for {lacking} items"
-    if any(measure not in one.unnamed for one in answered):
+    if not any(measure in observation.scores for observation in answered):
+        return "the log contains no such score; `inspect score` adds it"
+    if unknown := sum(observation.scores.get(measure) is None for observation in answered):
+        return f"the benchmark's file does not say which sentences are right for {unknown} items"
+    if any(measure not in observation.unnamed for observation in answered):
         return ""
-    if measure in OF_FACTS:
-        return "no verdict cites a text that it was shown"
-    return "nothing that was read names its page and sentence, by an address that ends as in #sentence_3"
+    if measure in FACT_MEASURES:
+        return "no verdict cites any evidence"
+    return "no evidence has an address with its page and sentence, ending as in #sentence_3"
 
 
-def drop_uncomputable(seen: Sequence[Observation], measures: Collection[str]) -> tuple[list[Observation], list[str]]:
-    """Remove from observations the official scores that cannot be computed for their run; returns them with notes on
-    the reasons."""
-    why = {name: reason for name in measures if name in OFFICIAL and (reason := why_not_computable(name, seen))}
-    if not why:
-        return list(seen), []
-    kept = [replace(one, scores={n: None if n in why else value for n, value in one.scores.items()}) for one in seen]
+def drop_uncomputable(
+    observations: Sequence[Observation], measures: Collection[str]
+) -> tuple[list[Observation], list[str]]:
+    """Remove the official scores that cannot be computed for a run from its observations; return these, with notes
+    on the reasons."""
+    reason_by_measure = {
+        name: reason
+        for name in measures
+        if name in OFFICIAL_MEASURES and (reason := why_not_computable(name, observations))
+    }
+    if not reason_by_measure:
+        return list(observations), []
+    kept = [
+        replace(
+            observation,
+            scores={n: None if n in reason_by_measure else value for n, value in observation.scores.items()},
+        )
+        for observation in observations
+    ]
     reasons: dict[str, list[str]] = {}
-    for name, reason in why.items():
+    for name, reason in reason_by_measure.items():
         reasons.setdefault(reason, []).append(name)
     return kept, [f"{', '.join(names)}: not computable, as {reason}" for reason, names in reasons.items()]

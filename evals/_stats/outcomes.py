@@ -1,9 +1,10 @@
 """Outcomes of the items of a run, and scores that report how many items they cover.
 
 The outcome of an item is the answer of the system; `ABSTAINED` if it ended without one; None if the run failed on it.
-The cause of a failure decides. An outage (an endpoint, a network, a quota, a ceiling, a setting) is missing data: it is
-not a wrong answer, and every score reports the number of such items. If replies cannot be used even after a retry, that
-is the system's own fault: there is no answer, which is wrong under every policy for abstentions (`UNUSABLE`).
+The cause of a failure decides what it counts as. After an outage (of an endpoint or a network, or due to a quota, a
+ceiling or a setting) the item is missing data: it is not a wrong answer, and every score reports the number of such
+items. If replies cannot be used even after a retry, that is the system's own fault: there is no answer, which is wrong
+under every policy for abstentions (`UNUSABLE`).
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
     """The mean of one value per item; None is a missing item.
 
     Args:
-        values: of each item.
-        left_out: how many items have an outcome, but not this value.
+        values: the value of each item.
+        left_out: the number of items that have an outcome, but not this value.
 
     Raises:
         ValueError: a value is not finite.
     """
     known = [float(value) for value in values if value is not None]
     if not all(map(isfinite, known)):
-        raise ValueError("a value that is not known is None, not NaN")
+        raise ValueError("an unknown value must be None, not NaN")
     return Score(average(known), len(known), len(values) - len(known), left_out)
 
 
@@ -97,10 +98,10 @@ def has_outcome(document: Document) -> bool:
 
 
 def is_model_fault(document: Document) -> bool:
-    """Whether a debate failed because of its own models' replies alone, and not also because a call was cut off."""
+    """Whether a debate failed only because its models' replies could not be used, and no turn failed otherwise."""
     error, turns = document.get("error"), document.get("turns") or ()
-    whole = all(turn.get("outcome") != "failed" for turn in turns)
-    return error is not None and error["kind"] in OWN_FAULTS and whole
+    complete = all(turn.get("outcome") != "failed" for turn in turns)
+    return error is not None and error["kind"] in OWN_FAULTS and complete
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
 
     Returns:
         For each item True if any run was right; None if none was right but one is missing, which could have been right;
-        else False. `mean_score` makes a share of it.
+        else False. `mean_score` computes the share.
 
     Raises:
         ValueError: no run, or runs of different lengths.
@@ -129,12 +130,12 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
 
     Args:
         runs: for each run the outcome of each item, in one order.
-        same: whether two answers are the same. Each answer is compared with the first of every group, and never joins a
-            group with a member that is known to differ from it.
+        same: whether two answers are the same. An answer joins a group if it is the same as the group's first answer,
+            and is not known to differ from any answer in it.
 
     Returns:
-        For each item an answer in the words of the first run, `ABSTAINED`, or None if missing runs could have changed
-        the outcome: of three runs, two that agree decide, two that differ do not.
+        For each item the earliest wording of the answer, `ABSTAINED`, or None if missing runs could change the result.
+        For example, if one of three runs is missing, two equal answers decide, and two different ones do not.
 
     Raises:
         ValueError: no run, or runs of different lengths.
@@ -142,17 +143,17 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
     return [_majority(item, same) for item in _by_item(runs)]
 
 
-def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
+def _majority(outcomes: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
     groups: list[list[str]] = []
-    for answer in filter(None, item):
-        alike = (g for g in groups if same(g[0], answer))
-        group = next((g for g in alike if not any(surely_differ(one, answer) for one in g)), None)
+    for answer in filter(None, outcomes):
+        candidates = (g for g in groups if same(g[0], answer))
+        group = next((g for g in candidates if not any(surely_differ(member, answer) for member in g)), None)
         if group is None:
             groups.append([answer])
         else:
             group.append(answer)
-    missing = item.count(None)
-    groups.sort(key=len, reverse=True)  # stable: the earliest of the largest
+    missing = outcomes.count(None)
+    groups.sort(key=len, reverse=True)  # the sort is stable: of equally large groups, the earliest comes first
     counts = [*map(len, groups), 0, 0]
     if missing and counts[0] <= counts[1] + missing:
         return None
@@ -161,5 +162,5 @@ def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) ->
 
 def _by_item(runs: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
     if not runs:
-        raise ValueError("there is no run")
+        raise ValueError("there must be at least one run")
     return list(zip(*runs, strict=True))

@@ -1,4 +1,4 @@
-"""Measures of PROClaim's debates beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
+"""Measures of PROClaim's debates other than their verdicts, from result documents (S2 4.2, 4.7, app. O).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
 count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and
@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from statistics import pstdev
 from typing import Any, Literal, NamedTuple
 
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.nodes._steps.score import average
 
 Document = Mapping[str, Any]
@@ -60,7 +60,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
     Args:
         first: one judge's verdict of each case; None if it gave none.
-        second: the other's, of the same cases in the same order.
+        second: the other judge's verdicts, of the same cases in the same order.
 
     Returns:
         None if kappa is undefined: there is no case in which both judged, or agreement by chance is 1, because both
@@ -68,14 +68,14 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
     Raises:
         UserError: scikit-learn is not installed.
-        ValueError: not the same number of cases.
+        ValueError: the lists have different lengths.
     """
     if len(first) != len(second):
-        raise ValueError(f"two judges of the same cases, not of {len(first)} and {len(second)}")
+        raise ValueError(f"both judges must judge the same number of cases, not {len(first)} and {len(second)}")
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len({verdict for pair in both for verdict in pair}) < 2:
         return None
-    return float(package("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
+    return float(load_extra("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
@@ -121,13 +121,13 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
         ValueError: the cases have different numbers of judges.
     """
     if len({len(row) for row in verdicts}) > 1:
-        raise ValueError("each case needs a verdict, or None, of every judge")
+        raise ValueError("each case needs a verdict or None from each judge")
     complete = [row for row in verdicts if len(row) > 1 and None not in row]
     categories = list(dict.fromkeys(verdict for row in complete for verdict in row))
     if len(categories) < 2:
         return None
     table = [[list(row).count(verdict) for verdict in categories] for row in complete]
-    return float(package("statsmodels.stats.inter_rater").fleiss_kappa(table))
+    return float(load_extra("statsmodels.stats.inter_rater").fleiss_kappa(table))
 
 
 def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
@@ -163,10 +163,10 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 
 
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
-    """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
+    """Mean scores of the analyser: ``plaintiff_counsel``, ``defense_counsel``, ``overall``, in [0, 10] (S2 app. O.1).
 
-    Each mean is over the documents in which the score is known; None if there is none (for example without a role
-    switch).
+    Each mean is over the documents in which the score is known; None if there is no such document (for example
+    without a role switch).
 
     Args:
         documents: result documents of trials.
@@ -198,7 +198,7 @@ Only phrases in the first person, or about the other side: whether "the defense 
 speaker. "Granted" and "admittedly", which begin many counterarguments, are left out.
 """
 _CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
-_WITHHELD = re.compile(
+_NEGATION_OR_CONDITION = re.compile(
     r"\b(?:not|cannot|never|no|nor|neither|nothing|none|nobody|without|hardly|refuse|deny|dispute|doubt|reject"
     r"|if|unless|whether)\b|n't\b",
     re.IGNORECASE,
@@ -218,27 +218,27 @@ def concessions(text: str) -> list[str]:
         found[0]
         for clause in clauses
         for found in _CONCESSION.finditer(clause)
-        if not _WITHHELD.search(clause, 0, found.start())
+        if not _NEGATION_OR_CONDITION.search(clause, 0, found.start())
     ]
 
 
 def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """The total numbers of `concessions` and words in each counsel's arguments, in both debates.
 
-    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
-    for the defense in the switched debate.
+    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's
+    counsel speaks for the defense in the switched debate.
     """
-    said: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
+    arguments: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
     for turn in turns:
-        if turn["step"] == "argue" and turn["agent"] in said:
-            said[turn["agent"]].append(turn.get("argument") or "")
+        if turn["step"] == "argue" and turn["agent"] in arguments:
+            arguments[turn["agent"]].append(turn.get("argument") or "")
     return {
-        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_words, texts))}
-        for counsel, texts in said.items()
+        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_count_words, texts))}
+        for counsel, texts in arguments.items()
     }
 
 
-def _words(text: str) -> int:
+def _count_words(text: str) -> int:
     return len(_WORD.findall(text))
 
 
@@ -250,16 +250,21 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
     Args:
         documents: result documents of trials.
     """
-    held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
-    sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
-    return {who: 1000 * of["concessions"] / of["words"] if of["words"] else None for who, of in sums.items()}
+    by_document = [
+        document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents
+    ]
+    sums = {counsel: sum((Counter(counts[counsel]) for counts in by_document), Counter[str]()) for counsel in COUNSEL}
+    return {
+        counsel: 1000 * total["concessions"] / total["words"] if total["words"] else None
+        for counsel, total in sums.items()
+    }
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """A debate's list with one value a round; [] if the debate was not held."""
+    """A debate's list with one value for each round; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
@@ -270,13 +275,13 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
 
     Args:
         document: a result document of a trial.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     return _by_round(document, "reflection_total", phase)
 
 
 def changes(trajectory: Sequence[float | None]) -> list[float]:
-    """Each round's value minus that of the round before, if both are known."""
+    """Each round's value minus the value of the round before, if both are known."""
     return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
 
 
@@ -288,7 +293,7 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 
     Args:
         documents: result documents of trials.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
 
@@ -304,7 +309,7 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
         trajectory: a value for each round, as from `reflection_trajectory`; None if it is unknown.
 
     Returns:
-        None unless three rounds in a row are known, as fewer have no two successive changes.
+        None unless three rounds in a row are known: with fewer, there are no two successive changes.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None
@@ -312,14 +317,14 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
 
 
 def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
-    """By round, from 1: the mean over debates of the novelty of the evidence retrieved in the round (S2 figure 3).
+    """The mean novelty of the evidence that debates retrieved in each round, from round 1 (S2 figure 3).
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
     Debates that retrieved nothing in a round, or had ended before, do not count in it; None if no debate counts.
 
     Args:
         documents: result documents of trials.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

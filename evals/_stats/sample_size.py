@@ -12,24 +12,25 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 ALPHA = 0.05
 POWER = 0.8
-MOST = 10**8
+MOST_ITEMS = 10**8
 """Maximum number of items in a search."""
 SLACK = 1e-9
+"""Tolerance for rounding."""
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """The shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the
-    maximum.
+    """The shares of discordant items that two accuracies allow: the minimum, the share if errors are independent, and
+    the maximum.
 
     Raises:
         ValueError: an accuracy outside [0, 1].
     """
     if not (0 <= first <= 1 and 0 <= second <= 1):
-        raise ValueError("an accuracy is a share from 0 to 1")
+        raise ValueError("accuracies must be between 0 and 1")
     independent = first * (1 - second) + second * (1 - first)
     return abs(first - second), independent, min(first + second, 2 - first - second)
 
@@ -39,12 +40,11 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
     Args:
         first: one system's accuracy, in [0, 1].
-        second: the other's.
+        second: the other system's accuracy.
         n: the number of items; for two samples, of each system.
-        discordant: the share of items on which only one system is right. If given, the design is paired, and
-            the power is that of the exact McNemar test, averaged over the number of discordant items. None: two
-            samples, and
-            the power of the z-test, by statsmodels.
+        discordant: the share of items on which only one system is right. If given, the design is paired, and the power
+            is that of the exact McNemar test, averaged over the number of discordant items. None: the design is two
+            samples, and the power is that of the z-test, by statsmodels.
         alpha: the level of significance.
 
     Raises:
@@ -53,11 +53,11 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
     """
     least, _, most = discordance(first, second)
     if n < 1 or not 0 < alpha < 1:
-        raise ValueError("a test needs an item, and an alpha between 0 and 1")
+        raise ValueError("a test needs at least one item, and an alpha between 0 and 1")
     if discordant is None:
         # The formula divides by the variance of the two accuracies, which is 0 if both are 0 or 1.
         a, b = (min(max(accuracy, SLACK), 1 - SLACK) for accuracy in (first, second))
-        proportion = package("statsmodels.stats.proportion")
+        proportion = load_extra("statsmodels.stats.proportion")
         return float(proportion.power_proportions_2indep(a - b, b, n, alpha=alpha, return_results=False))
     if not least - SLACK <= discordant <= most + SLACK:
         raise ValueError(f"accuracies of {first} and {second} allow discordant shares of {least:.4f} to {most:.4f}")
@@ -68,14 +68,14 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
 def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
     """Power if this share of the discordant items is right for the first system only."""
-    binom = package("scipy.stats").binom
-    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # values further from the mean have no weight
+    binom = load_extra("scipy.stats").binom
+    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
     fewest: Any = binom.ppf(alpha / 2, counts, 0.5)
     fewest = np.where(2 * binom.cdf(fewest, counts, 0.5) <= alpha, fewest, fewest - 1)
-    found = binom.cdf(fewest, counts, share) + binom.sf(counts - fewest - 1, counts, share)
-    return float(min(1.0, (binom.pmf(counts, n, discordant) * found).sum()))
+    significant = binom.cdf(fewest, counts, share) + binom.sf(counts - fewest - 1, counts, share)
+    return float(min(1.0, (binom.pmf(counts, n, discordant) * significant).sum()))
 
 
 def items_needed(
@@ -88,33 +88,33 @@ def items_needed(
 
     Args:
         first: one system's accuracy.
-        second: the other's.
+        second: the other system's accuracy.
         discordant: as for `power`.
-        target: the power that is wanted.
+        target: the required power.
         alpha: the level of significance.
 
     Returns:
-        None if no number does: equal accuracies, or more than `MOST` items.
+        None if no number does: equal accuracies, or more than `MOST_ITEMS` items.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
         ValueError: as `power`, or a target that is not between alpha and 1.
     """
     if not alpha < target < 1:
-        raise ValueError("a power is a share between alpha and 1")
-    enough = 1
-    while power(first, second, enough, discordant, alpha) < target:
-        enough *= 2
-        if first == second or enough > MOST:
+        raise ValueError("the power must be between alpha and 1")
+    upper = 1
+    while power(first, second, upper, discordant, alpha) < target:
+        upper *= 2
+        if first == second or upper > MOST_ITEMS:
             return None
-    few = enough // 2
-    while enough - few > 1:
-        middle = (few + enough) // 2
+    lower = upper // 2
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
         if power(first, second, middle, discordant, alpha) < target:
-            few = middle
+            lower = middle
         else:
-            enough = middle
-    return enough
+            upper = middle
+    return upper
 
 
 def minimum_detectable_effect(
@@ -126,7 +126,7 @@ def minimum_detectable_effect(
         accuracy: the accuracy of the baseline.
         n: items; for two samples, of each system.
         discordant: as for `power`; the difference cannot be larger.
-        target: the power that is wanted.
+        target: the required power.
         alpha: the level of significance.
 
     Returns:
@@ -137,21 +137,24 @@ def minimum_detectable_effect(
         ValueError: as `items_needed`.
     """
     if not alpha < target < 1:
-        raise ValueError("a power is a share between alpha and 1")
+        raise ValueError("the power must be between alpha and 1")
     room = 1 - accuracy
     largest = room if discordant is None else min(room, discordant, 2 * room - discordant)
 
-    def lacking(effect: float) -> float:
+    def power_gap(effect: float) -> float:
         return power(accuracy + effect, accuracy, n, discordant, alpha) - target
 
-    if largest <= SLACK or lacking(largest) < 0:
+    if largest <= SLACK or power_gap(largest) < 0:
         return None
-    return float(package("scipy.optimize").brentq(lacking, min(SLACK, largest / 2), largest))
+    return float(load_extra("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
 
 
 @dataclass(frozen=True)
 class Design:
-    """Power and smallest difference of n items in one design; ``discordant`` is None for two samples."""
+    """The power of n items in a design, the number of items needed, and the smallest difference that n items show.
+
+    ``discordant`` is None for two samples.
+    """
 
     name: str
     discordant: float | None
@@ -167,8 +170,8 @@ class Separation:
     Attributes:
         difference: the first accuracy minus the second.
         n: the number of items.
-        smallest_p: the smallest p of the exact McNemar test over all pairings that these accuracies allow on n items:
-            all discordant items are right for the better system.
+        smallest_p: the smallest p of the exact McNemar test that these accuracies allow on n items: the better system
+            is right on all discordant items.
         separable: whether that p is significant; if not, n items with these accuracies never show a significant
             difference.
         designs: two samples, and paired ones from the fewest discordant items to the most.
@@ -193,10 +196,10 @@ def separation(
 
     Args:
         first: one system's accuracy, measured on n items or expected.
-        second: the other's.
+        second: the other system's accuracy.
         n: items; for two samples, of each system.
         discordant: a known share, from logs of both systems; it is added to the designs.
-        target: the power that is wanted.
+        target: the required power.
         alpha: the level of significance.
 
     Raises:
@@ -216,6 +219,6 @@ def separation(
         )
         for name, share in shares.items()
     )
-    apart = round(least * n)
-    smallest = float(package("scipy.stats").binomtest(0, apart).pvalue) if apart else 1.0
+    n_discordant = round(least * n)
+    smallest = float(load_extra("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
     return Separation(first - second, n, smallest, smallest <= alpha, designs)

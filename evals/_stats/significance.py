@@ -12,12 +12,12 @@ from math import fsum
 from typing import Any, Literal
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 Array = Any
 """A numpy array."""
 Statistic = Callable[[Array], Array]
-"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN if a figure is undefined."""
+"""Computes the figure of each resample, a row of items: (resamples, items) to (resamples,), NaN if undefined."""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -27,11 +27,10 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Number of sign flips that a permutation test draws; if there are no more in all, it takes all of them and is
-exact."""
+"""Maximum number of sign flips in a permutation test. If there are more, they are drawn; else the test is exact."""
 
 DIGITS = 12
-"""Tolerance for sums and means of differences: values that differ only by rounding are ties."""
+"""Number of decimals to which means of differences are rounded: values that differ only by rounding are ties."""
 SLACK = 10.0**-DIGITS
 """Maximum sum of differences that cancel out, due to rounding."""
 
@@ -41,13 +40,13 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all items that count; None if it is undefined, as then are the ends.
+        value: the figure of all known items. If it is undefined, it and the ends are None.
         low: the lower end.
         high: the upper end.
-        n: the number of items that count.
-        missing: the number of unknown items, which do not count.
-        undefined: the number of resamples in which the figure is undefined; the ends are of the others.
-        reason: why the value or the ends are None, unless it is only that no item counts.
+        n: the number of known items.
+        missing: the number of unknown items.
+        undefined: the number of resamples in which the figure is undefined; the ends leave them out.
+        reason: why the value or the ends are None; it may be empty if no item is known.
     """
 
     value: float | None
@@ -73,11 +72,11 @@ def bootstrap(
     1, and for few items.
 
     Args:
-        items: a number each; None is missing.
-        statistic: the figure of each row of items, by default their mean.
+        items: a number for each item; None is missing.
+        statistic: computes the figure of each row of items; by default their mean.
         confidence: the share of the resamples within the interval.
         resamples: the number of resamples.
-        seed: of the generator (numpy's PCG64); the same seed gives the same interval.
+        seed: the seed of the generator (numpy's PCG64); the same seed gives the same interval.
 
     Raises:
         ValueError: a confidence that is not between 0 and 1, or no resample.
@@ -97,8 +96,8 @@ def stratified_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The mean of several samples' figures with its interval, as `bootstrap` computes it; every sample is resampled by
-    itself.
+    """The mean of several samples' figures with its interval, as `bootstrap` computes it; each sample is resampled
+    separately.
 
     Args:
         samples: the items of each sample.
@@ -109,13 +108,13 @@ def stratified_bootstrap(
         seed: as for `bootstrap`.
 
     Returns:
-        An interval of None if there is no sample, or one has no items.
+        An interval without a value if there is no sample, or one has no items.
 
     Raises:
         ValueError: as `bootstrap`.
     """
     if not 0 < confidence < 1 or resamples < 1:
-        raise ValueError("an interval needs a confidence between 0 and 1, and a resample")
+        raise ValueError("an interval needs a confidence between 0 and 1, and at least one resample")
     given = [np.asarray(sample) for sample in samples]
     n = sum(map(len, given))
     if not given or not all(map(len, given)):
@@ -144,10 +143,10 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
     Args:
         correct: whether each item is right; None is missing.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Returns:
-        An interval of None if every item is missing.
+        An interval without a value if every item is missing.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -159,7 +158,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
     n, missing = len(known), len(correct) - len(known)
     if not n:
         return Interval(None, None, None, 0, missing)
-    proportion = package("statsmodels.stats.proportion")
+    proportion = load_extra("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(sum(known), n, alpha=1 - confidence, method="wilson")
     return Interval(sum(known) / n, float(low), float(high), n, missing)
 
@@ -174,11 +173,11 @@ class PairedTest:
     Attributes:
         better: number of items on which the first system is better.
         worse: number of items on which the second is better.
-        p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
+        p: the p-value; 1 if no item differs; None if no item is known for both systems, or all are in one group.
         n: number of items on which both are known.
-        missing: number of the other items.
-        name: which test it is.
-        groups: number of groups of the items that count; equal to n if no items belong together.
+        missing: number of items on which one or both are unknown.
+        name: the name of the test.
+        groups: number of groups of these items; equal to n if no items belong together.
         reason: why there is no p-value; empty if there is one.
     """
 
@@ -197,10 +196,10 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
 
     Args:
         first: whether one system is right on each item; None is missing.
-        second: the other's.
-        exact: the binomial test of better out of better + worse at 1/2. It is valid at any count, and
-            `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity correction, for
-            comparison with papers; it is an approximation for 25 discordant items and more.
+        second: the same for the other system.
+        exact: True: the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2, which is valid
+            for any count; its power is in `moot.evals._stats.sample_size`. False: chi-square with Edwards' continuity
+            correction, for comparison with papers; it is an approximation for 25 discordant items and more.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -212,7 +211,7 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
     p: float | None = None
     if known:
         table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
-        tables = package("statsmodels.stats.contingency_tables")
+        tables = load_extra("statsmodels.stats.contingency_tables")
         p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
     name = "McNemar, exact" if exact else "McNemar, chi-square"
     reason = "" if known else "no items"
@@ -234,27 +233,27 @@ def sign_flips(
 
     Args:
         first: one system's value of each item, such as its mean over runs; None is missing.
-        second: the other's.
+        second: the other system's values.
         groups: the group of each item; by default each item is its own group.
-        seed: of the generator that draws `FLIPS` of the possible sign flips, if there are more.
+        seed: the seed of the generator that draws `FLIPS` of the possible sign flips, if there are more.
 
     Raises:
         UserError: scipy is not installed.
         ValueError: lists of different lengths.
     """
-    which = range(len(first)) if groups is None else groups
-    pairs = list(zip(first, second, which, strict=True))
+    group_ids = range(len(first)) if groups is None else groups
+    pairs = list(zip(first, second, group_ids, strict=True))
     known = [(a - b, group) for a, b, group in pairs if a is not None and b is not None]
     sums: dict[Hashable, list[float]] = {}
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    apart = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
+    nonzero = [total for total in totals if abs(total) > SLACK]  # a total of 0 does not change with its sign
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
-    if len(apart) > 1:
-        found = package("scipy.stats").permutation_test(
-            (apart,),
+    if len(nonzero) > 1:
+        found = load_extra("scipy.stats").permutation_test(
+            (nonzero,),
             lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
             permutation_type="samples",
             vectorized=True,
@@ -264,10 +263,10 @@ def sign_flips(
         )
         p = float(found.pvalue)
     better, worse = (sum(sign * difference > 0 for difference, _ in known) for sign in (1, -1))
-    of = "sign flips" if len(sums) == len(known) else "sign flips of groups"
-    how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
+    test_name = "sign flips" if len(sums) == len(known) else "sign flips of groups"
+    how = "exact" if 2 ** len(nonzero) <= FLIPS else f"{FLIPS:,} drawn"
     missing = len(pairs) - len(known)
-    return PairedTest(better, worse, p, len(known), missing, f"{of}, {how}", len(sums), reason)
+    return PairedTest(better, worse, p, len(known), missing, f"{test_name}, {how}", len(sums), reason)
 
 
 Family = Literal["report", "benchmark"]
@@ -281,7 +280,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     positive. A test that could not be made (None) stays None and is not counted.
 
     Args:
-        p_values: of the tests; None for one that could not be made.
+        p_values: the p-value of each test; None if the test could not be made.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -289,8 +288,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """
     known = [p for p in p_values if p is not None]
     if not all(0 <= p <= 1 for p in known):
-        raise ValueError("a p-value is a number from 0 to 1")
+        raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
+    adjusted = iter(load_extra("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
     return [None if p is None else next(adjusted) for p in p_values]

@@ -5,7 +5,7 @@ negotiate the evidence:
     search for the claim, for every premise and with both queries
     each side challenges the evidence of the other
     weigh every piece: it is admitted, disputed or discarded
-debate, and at the same time debate with the counsel on each other's sides; in every round:
+debate, and at the same time hold a second debate in which the two counsel switch sides; in every round of both:
     each side that still searches states a gap; a query is formulated and refined; new evidence joins the record
     the plaintiff argues, then the defense
     each side may ask for an expert, whom the court may hear
@@ -24,7 +24,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.agents import join_node
 from moot.nodes._trial.courtroom import TrialSettings, to_debates, trial_needs
-from moot.nodes._trial.panel import decide_node, fits
+from moot.nodes._trial.panel import check_trial_task, decide_node
 
 
 class ProclaimSettings(TrialSettings):
@@ -32,7 +32,7 @@ class ProclaimSettings(TrialSettings):
 
 
 def negotiate(state: DebateState) -> Next:
-    """The evidence is negotiated first."""
+    """Routes to the negotiation of the evidence."""
     return "negotiation"
 
 
@@ -52,7 +52,7 @@ def decide(state: DebateState) -> Next:
     return "decide"
 
 
-builder = Debate("proclaim", ProclaimSettings, trial_needs, fits)
+builder = Debate("proclaim", ProclaimSettings, trial_needs, check_trial_task)
 builder.add_node("negotiation", negotiation_graph(ProclaimSettings))
 builder.add_node("primary_debate", court_graph(ProclaimSettings, "primary_debate"))
 builder.add_node("switched_debate", court_graph(ProclaimSettings, "switched_debate"))

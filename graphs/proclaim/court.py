@@ -38,7 +38,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
-    """A round begins with retrieval by the sides that still search; if neither does, with the plaintiff's argument."""
+    """Starts a round: the sides that still search retrieve evidence; if neither does, the plaintiff argues."""
     if state.get("stop_reason"):
         return END
     searching = settings.searches_on and still_searching(state)
@@ -46,26 +46,24 @@ def next_round(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def plaintiff_first(state: TrialState) -> Next:
-    """The plaintiff argues from the current record."""
+    """Routes to the plaintiff, who argues from the current record."""
     return to_argument("argue", state, "plaintiff")
 
 
 def route_after_plaintiff(state: TrialState) -> Next:
-    """The defense answers the plaintiff; after that each side may ask for an expert."""
+    """Routes to the defense after the plaintiff's argument; then each side may ask for an expert."""
     spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_experts("expert_witness", state)
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Both sides reflect; at the same time the critic scores the round, and the court decides, if it may close the
-    debate.
-    """
+    """Starts the reflections of both sides, the critic, and the court if it may close the debate, all at once."""
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
 
 def court_graph(kind: type[TrialSettings], name: str) -> Graph:
-    """One debate, from the admitted evidence to its stop reason.
+    """The graph of one debate, from the admitted evidence to its stop reason.
 
     Args:
         kind: the settings class of the parent graph.
@@ -100,7 +98,7 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
 
 
 def discovery_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's progressive retrieval in a round (PROClaim, section 2.4).
+    """The graph of one side's progressive retrieval in a round (PROClaim, section 2.4).
 
     Args:
         kind: the settings class of the parent graph.
@@ -119,17 +117,17 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
 
 
 def route_expert_request(state: TrialState) -> str:
-    """The court rules on an expert if the side asks for one."""
+    """Routes to the court's ruling if the side asks for an expert, else to the end."""
     return "rule_on_expert" if own_turn(state).get("needed") else END
 
 
 def route_testimony(state: TrialState) -> str:
-    """An expert testifies if the court admits one."""
+    """Routes to the testimony if the court admits the expert, else to the end."""
     return "testify" if any(turn.get("granted") for turn in state["turns"]) else END
 
 
 def expert_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's expert: the request, the court's ruling, and the testimony (PROClaim, section 2.5, step 3).
+    """The graph of one side's expert: request, the court's ruling, and testimony (PROClaim, section 2.5, step 3).
 
     Args:
         kind: the settings class of the parent graph.

@@ -1,4 +1,4 @@
-"""The steps before the debates of a trial: evidence is found, challenged and admitted (PROClaim; S2, sections 2.1 to
+"""The steps before the debates of a trial: search, challenges and admission of evidence (PROClaim; S2, sections 2.1 to
 2.3).
 """
 
@@ -30,7 +30,7 @@ from moot.nodes._trial.negotiation import (
 
 
 def begin(state: TrialState, settings: TrialSettings) -> Next:
-    """Premises, queries and a first search at the same time; without a source there is no search."""
+    """Starts the premises, the queries and a first search at the same time; without a source, only the premises."""
     if not settings.sources:
         return "premises"
     return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
@@ -42,22 +42,22 @@ def before_search(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def search(state: TrialState, settings: TrialSettings) -> Next:
-    """The sources are searched for every premise and with each side's query."""
+    """Starts the searches for every premise and with each side's query."""
     return to_pools("retrieve", state, settings) or "review_evidence"
 
 
 def challenge(state: TrialState) -> Next:
-    """Each side challenges the evidence of the other, and the given evidence."""
+    """Starts the challenges: each side challenges the evidence of the other, and the given evidence."""
     return to_challengers("challenge", state) or "gather_challenges"
 
 
 def weigh(state: TrialState) -> Next:
-    """The arbiter weighs every piece."""
+    """Sends every piece of evidence to the arbiter, who weighs it."""
     return to_arbiter("weigh_exhibit", state) or "rule"
 
 
 def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Search, each side's objections, and admission (PROClaim, section 2.3).
+    """The graph of the search, each side's challenges, and the admission of evidence (PROClaim, section 2.3).
 
     Args:
         kind: the settings class of the parent graph.

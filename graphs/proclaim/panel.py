@@ -1,4 +1,4 @@
-"""The steps after the debates of a trial: consistency and judges (PROClaim; S2, section 2.8)."""
+"""The steps after the debates of a trial: the analysis of consistency, and the judges (PROClaim; S2, section 2.8)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from moot.nodes._trial.panel import analyse_node, compile_record_node, judge_rec
 
 
 def begin(state: TrialState) -> Next:
-    """Consistency is analysed once, and only if both counsel were heard on both sides."""
+    """Routes to the analysis of consistency, but only once, and only if both counsel argued on both sides."""
     heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
-    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # not after a person asks
+    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # a person may ask the panel to decide again
     return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
 
 
 def judge(state: TrialState, settings: TrialSettings) -> Next:
-    """Every judge reads the whole record."""
+    """Sends the whole record to every judge."""
     return to_judges("judge", state, settings)
 
 
 def panel_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The analysis of the counsel's consistency, then every judge, at the same time (PROClaim, section 2.8).
+    """The graph of the analysis of consistency, and then of all judges at the same time (PROClaim, section 2.8).
 
     Args:
         kind: the settings class of the parent graph.

@@ -1,1 +1,1 @@
-"""Claims out of a text: what can be checked, and rewritten so that it stands alone."""
+"""Finds the claims of a text that can be checked, and rewrites them so that each can be read alone."""

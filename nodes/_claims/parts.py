@@ -1,4 +1,4 @@
-"""Budget of the steps of a part: a part is started only if all its steps can be paid, so that no call is wasted."""
+"""The budget for a part's steps: a part is started only if all its steps can be paid, so that no call is wasted."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._models.ceilings import REPLY, Ceilings, PlannedCall, reservation_record
+from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
-from moot.nodes._models.fitting import most_tokens
+from moot.nodes._models.fitting import max_reply_tokens
 from moot.nodes._models.speaker import Speaker, own_response_format
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
 
 
-def least_call(
+def first_call(
     speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
 ) -> PlannedCall:
-    """The first call of a step, as far as it is known before the part is started.
+    """The first call of a step, estimated before the part is started.
 
     Args:
         speaker: the speaker that makes the call.
         prompt: the prompt's name.
         values: the values of its placeholders.
         reply: the schema of the reply.
-        quotes: most tokens of quotes in the prompt.
+        quotes: maximum number of tokens of quotes in the prompt.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
-    return PlannedCall(speaker.role, prompt, speaker.model.name, size, most_tokens(speaker.model) or REPLY)
+    return PlannedCall(speaker.role, prompt, speaker.model.name, size, max_reply_tokens(speaker.model) or REPLY_TOKENS)
 
 
-async def begin_part(run: NodeContext, part: int, kept: list[PlannedCall]) -> Ceilings:
+async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
     """Reserves the cost of a part's steps; waits as long as running parts may release budget. Returns the part's
     ceilings.
 
     Args:
-        run: of its first step.
-        part: its first character.
-        kept: the calls of its steps.
+        run: the context of its first step.
+        part: the index of its first character.
+        calls: the calls of its steps.
 
     Raises:
         BudgetExhausted: the ceilings leave too little for all of them.
     """
     own, whole = Ceilings(parent=run.ceilings), run.ceilings
-    budget: dict[str, Any] = {"prices": whole.prices, "kept": [reservation_record(asked) for asked in kept]}
+    budget: dict[str, Any] = {"prices": whole.prices, "kept": [reservation_record(call) for call in calls]}
     before = whole.refused
     while True:
         try:
@@ -55,7 +55,7 @@ async def begin_part(run: NodeContext, part: int, kept: list[PlannedCall]) -> Ce
             if not run.session.parts:
                 raise
             whole.refused = before
-            await whole.changed()
+            await whole.wait_for_change()
         else:
             run.session.parts[part] = own
             return own

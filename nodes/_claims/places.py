@@ -17,12 +17,12 @@ WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern}
 """A figure, a letter of a script without spaces, or a word, without the s of a genitive."""
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
-A_SENTENCE = 4
-"""Fewest words of a sentence."""
-SHORT = 3
-"""Letters of words that may be grammar, in any language."""
-STEM = 4
-"""Fewest letters that two forms of a word share."""
+LEAST_SENTENCE_WORDS = 4
+"""Minimum number of words of a sentence."""
+GRAMMAR_LETTERS = 3
+"""Maximum number of letters of a word that counts as grammar, in any language."""
+FEWEST_STEM_LETTERS = 4
+"""Minimum number of letters that two forms of a word share."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
@@ -36,18 +36,18 @@ MONTHS = MONTH_NAMES.split()
 LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
 LANGUAGES = LANGUAGE_CODES.split()
 """The languages whose names of months are known."""
-JOINTS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
-BETWEEN_DAYS = frozenset(JOINTS.split())
+DATE_WORDS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
+WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
-FURTHEST = 6
+MOST_WORDS_TO_MONTH = 6
 """Words from a day to its month."""
-NEAR = 2
+NEAR_YEARS = 2
 """Years from the text's date in which a time counts as computed from that date."""
 
 
 def score_of(ratings: Ratings) -> float:
-    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or no reader would care, else
-    the mean of the ratings, in which being checkable counts twice.
+    """A score of check-worthiness, from 0 to 1: 0 if no source could settle the claim or no reader would care, else
+    half the mean of the ratings, in which ``checkable`` has double weight.
 
     Args:
         ratings: each 0, 1 or 2.
@@ -58,7 +58,7 @@ def score_of(ratings: Ratings) -> float:
 
 
 def words_in(text: str) -> int:
-    """The words of a text; in scripts without spaces each letter is one."""
+    """The number of words of a text; in scripts without spaces each letter counts as a word."""
     return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
 
 
@@ -67,7 +67,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
     Args:
         text: the text.
-        most: most words of a part.
+        most: maximum number of words of a part.
     """
     units: list[tuple[int, int]] = []
     for found in PARAGRAPH.finditer(text):
@@ -90,30 +90,32 @@ def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
 
     Args:
         text: the text.
-        sections: of it, in order.
+        sections: the text's sections, in order.
     """
     paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
     spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
-    return [_placed(text, *span, sections) for span in spans if words_in(text[slice(*span)]) >= A_SENTENCE]
+    return [
+        _place_of_span(text, *span, sections) for span in spans if words_in(text[slice(*span)]) >= LEAST_SENTENCE_WORDS
+    ]
 
 
 def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
-    """The position of a quote in a part of a text, with the words as the text has them; None if it is not there.
+    """The position of a quote in a part of a text, with the text's exact words; None if it is not there.
 
     Args:
         text: the whole text.
-        part: the part that the model was shown.
+        part: the part in the model's prompt.
         quote: the quote that the model returned.
-        sections: of the text, in order.
+        sections: the text's sections, in order.
     """
     found = find_quote(quote, text[part["start"] : part["end"]])
     if found is None:
         return None
     start, end = (part["start"] + at for at in found)
-    return _placed(text, start, end, sections)
+    return _place_of_span(text, start, end, sections)
 
 
-def _placed(text: str, start: int, end: int, sections: Sequence[Section]) -> Place:
+def _place_of_span(text: str, start: int, end: int, sections: Sequence[Section]) -> Place:
     at = bisect_right([section["start"] for section in sections], start) - 1
     page, heading = (sections[at]["page"], sections[at]["heading"]) if at >= 0 else (None, "")
     return {"quote": text[start:end], "start": start, "end": end, "page": page, "heading": heading}
@@ -121,28 +123,28 @@ def _placed(text: str, start: int, end: int, sections: Sequence[Section]) -> Pla
 
 def vocabulary(texts: Iterable[str]) -> set[str]:
     """The words of texts, normalised for comparison."""
-    return {_plain(found[0]) for text in texts for found in WORD.finditer(text)}
+    return {_normalised(found[0]) for text in texts for found in WORD.finditer(text)}
 
 
-def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
+def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
     """The words of a claim that its quote does not contain.
 
     Figures and names must be among the known words, except times near the text's date; other words may be
-    inflected, and grammar is free. Such times count as computed even if the text has them elsewhere: it often has the
-    year, and a person should check them.
+    inflected, and function words are ignored. Times near the text's date count as computed even if the text has them
+    elsewhere, because a person should check them: most texts contain the year.
 
     Args:
         claim: the claim.
         quote: its words in the text.
         known: the `vocabulary` of the text.
-        date: the text's: a year, a month or a day.
+        date: the text's date: a year, a month or a day.
 
     Returns:
-        The words that were filled in, in their order, and the ones among them that the text does not support.
+        The words that were filled in, in their order, and those among them that the text does not support.
     """
     own = vocabulary([quote])
     found = list(WORD.finditer(claim))
-    plain = [_plain(one[0]) for one in found]
+    plain = [_normalised(one[0]) for one in found]
     filled: list[Filled] = []
     unknown: list[str] = []
     follows = False
@@ -159,7 +161,7 @@ def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tupl
     return filled, unknown
 
 
-def _plain(word: str) -> str:
+def _normalised(word: str) -> str:
     return GROUPED.sub("", unicodedata.normalize("NFKC", word).casefold().replace("’", "'"))
 
 
@@ -173,14 +175,14 @@ def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
     if not date:
         return False
     if word.isdecimal() and len(word) == len("2000"):
-        return abs(int(word) - int(date[:4])) <= NEAR
-    before, after = words[max(0, at - FURTHEST) : at][::-1], words[at + 1 : at + 1 + FURTHEST]
+        return abs(int(word) - int(date[:4])) <= NEAR_YEARS
+    before, after = words[max(0, at - MOST_WORDS_TO_MONTH) : at][::-1], words[at + 1 : at + 1 + MOST_WORDS_TO_MONTH]
     return word in months() or (_is_day(word) and (_leads_to_month(before) or _leads_to_month(after)))
 
 
 def _leads_to_month(words: Iterable[str]) -> bool:
     """Whether the next month name is preceded only by days and the words allowed between a day and its month."""
-    first = next((word for word in words if not _is_day(word) and word not in BETWEEN_DAYS), "")
+    first = next((word for word in words if not _is_day(word) and word not in WORDS_BETWEEN_DAY_AND_MONTH), "")
     return first in months()
 
 
@@ -192,8 +194,8 @@ def _is_day(word: str) -> bool:
 def months() -> frozenset[str]:
     """The names of months, normalised, without short forms: some are words of other languages ("set")."""
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
-    names = ((month, _plain(name)) for language in data for month in MONTHS for name in language[month])
-    return frozenset(name for month, name in names if month == "may" or len(name) > SHORT)
+    names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
+    return frozenset(name for month, name in names if month == "may" or len(name) > GRAMMAR_LETTERS)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
@@ -204,19 +206,21 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
         return False
     if word[0].isupper() and not first:
         return any(_differ_in_ending(plain, other) for other in known)
-    stem = plain[: max(STEM, len(plain) - 3)]
-    return len(plain) <= SHORT or any(other.startswith(stem) or _is_lengthened(plain, other) for other in known)
+    stem = plain[: max(FEWEST_STEM_LETTERS, len(plain) - 3)]
+    return len(plain) <= GRAMMAR_LETTERS or any(
+        other.startswith(stem) or _is_lengthened(plain, other) for other in known
+    )
 
 
 def _is_lengthened(word: str, other: str) -> bool:
-    """Whether a word is another one with an ending, as "letting" is of "let"."""
-    if len(other) < SHORT or other in GRAMMAR or not word.startswith(other):
+    """Whether a word is another word with an ending, as "letting" is "let" with an ending."""
+    if len(other) < GRAMMAR_LETTERS or other in GRAMMAR or not word.startswith(other):
         return False
     more = len(word) - len(other)
-    return more <= STEM - 1 or (more == STEM and word[len(other)] == other[-1])
+    return more <= FEWEST_STEM_LETTERS - 1 or (more == FEWEST_STEM_LETTERS and word[len(other)] == other[-1])
 
 
 def _differ_in_ending(one: str, other: str) -> bool:
-    """Whether one of two words is the other with one or two letters more, as in a genitive."""
+    """Whether one of two words is the other word plus one or two letters, as in a genitive."""
     short, long = sorted((one, other), key=len)
-    return len(short) >= STEM and len(long) - len(short) <= 2 and long.startswith(short)
+    return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

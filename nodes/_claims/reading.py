@@ -11,10 +11,10 @@ from moot.nodes._texts.task import is_iso_date
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
 from moot.retrievers._documents.parse import ParsedDocument, UnreadableDocument, kind_of
-from moot.retrievers._files import text_in
+from moot.retrievers._files import read_text_file
 
-PLAIN = (".txt", ".md", "")
-BETWEEN = "\n\n"
+TEXT_SUFFIXES = (".txt", ".md", "")
+SEPARATOR = "\n\n"
 """The separator of paragraphs and pages."""
 
 
@@ -25,7 +25,7 @@ def read_article(given: str) -> ClaimsInput:
         given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
 
     Raises:
-        UserError: it cannot be read, or is of another kind.
+        UserError: the file cannot be read, or its kind is not supported.
         WorldError: a page cannot be fetched.
     """
     if not is_url(given):
@@ -41,9 +41,9 @@ def article_in(file: Path, name: str) -> ClaimsInput:
         kind = kind_of(file)
         if kind:
             return article_of(read_document(file, name, kind), name)
-        if file.suffix.lower() not in PLAIN:
+        if file.suffix.lower() not in TEXT_SUFFIXES:
             raise UnreadableDocument("claims are found in PDF, HTML, .docx, .csv, .txt and .md files")
-        text = text_in(file, name)
+        text = read_text_file(file, name)
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:
@@ -51,27 +51,27 @@ def article_in(file: Path, name: str) -> ClaimsInput:
     return {"text": text, "title": "", "source": name, "url": "", "date": None, "sections": []}
 
 
-def article_of(found: ParsedDocument, name: str) -> ClaimsInput:
+def article_of(document: ParsedDocument, name: str) -> ClaimsInput:
     """A document's text, with the positions at which its pages and headings begin.
 
     Args:
-        found: the document.
+        document: the document.
         name: its name.
     """
     text = ""
     sections: list[Section] = []
-    for part in found["parts"]:
-        text += BETWEEN if text else ""
+    for part in document["parts"]:
+        text += SEPARATOR if text else ""
         here = (part["page"] or None, part["heading"])
         if not sections or (sections[-1]["page"], sections[-1]["heading"]) != here:
             sections.append({"start": len(text), "page": here[0], "heading": here[1]})
         text += part["text"]
-    date = found["published"] if is_iso_date(found["published"]) else None
+    date = document["published"] if is_iso_date(document["published"]) else None
     return {
         "text": text,
-        "title": found["title"],
+        "title": document["title"],
         "source": name,
-        "url": found["url"],
+        "url": document["url"],
         "date": date,
         "sections": sections,
     }

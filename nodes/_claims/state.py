@@ -12,29 +12,32 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 FINDER, RATER, WRITER = "claim_finder", "claim_rater", "claim_writer"
-"""The roles: the extractor, the rater, and the one that rewrites and joins."""
+"""The roles: the extractor, the rater, and the writer, which rewrites and joins claims."""
 LONGEST_TEXT = 1_000_000
-"""Most characters of a text."""
+"""Maximum number of characters of a text."""
 
 Step = Literal["extract", "rate", "rewrite"]
-Kind = Literal["fact", "forecast", "opinion", "other"]
+ClaimKind = Literal["fact", "forecast", "opinion", "other"]
 
 
 class ClaimSettings(Settings):
     """Settings of the graph that finds claims."""
 
     without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
-    why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
+    why_without: ClassVar = "find_claims searches for no evidence and gives no verdict"
 
     split: bool = Field(
         default=False,
-        description="On: a quote that says several things becomes a claim for each that can be checked alone.",
+        description="On: a quote with several statements becomes a claim for each statement that can be checked alone.",
     )
     min_score: float = Field(
         default=0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
     )
     max_claims: int | None = Field(
-        default=None, ge=1, le=10_000, description="Most claims to keep, those with the highest scores; null keeps all."
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Maximum number of claims, those with the highest scores; null keeps all.",
     )
     part_words: int = Field(default=1500, ge=50, le=20_000, description="Words of the text that one call reads.")
 
@@ -80,13 +83,13 @@ class Place(Span):
 
 
 class Filled(Span):
-    """Words of a claim that its quote does not have. ``computed``: a time computed from the text's date."""
+    """Words of a claim that its quote does not have; ``computed`` if they are a time computed from the text's date."""
 
     computed: bool
 
 
 class Ratings(TypedDict):
-    """Each 0, 1 or 2."""
+    """The ratings of a quote, each 0, 1 or 2."""
 
     checkable: int
     specific: int
@@ -100,7 +103,7 @@ class Rated(Place):
     score: float
     reason: str
     ratings: Ratings
-    kind: Kind
+    kind: ClaimKind
 
 
 class Claim(Rated):
@@ -129,8 +132,8 @@ class Unread(Span):
     kind: str
 
 
-class Came(TypedDict):
-    """The results of all parts."""
+class PartResults(TypedDict):
+    """The results of the parts so far, joined."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
@@ -142,19 +145,19 @@ class Came(TypedDict):
     error: Annotated[ErrorRecord | None, Field(title="Error", description="The error that ended the run."), first_error]
 
 
-class ClaimsOutput(ClaimsInput, Came):
+class ClaimsOutput(ClaimsInput, PartResults):
     """The output of the graph."""
 
     status: Literal["done", "failed"]
     parts: Annotated[list[Span], Field(description="The parts that single calls read.")]
-    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
+    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in total and by role.")]
 
 
 class ClaimsState(ClaimsOutput):
     """The state of the graph."""
 
 
-class PartState(Came):
+class PartState(PartResults):
     """The input of the steps for one part: the text as in `ClaimsInput`, and the part."""
 
     asked: ClaimsInput

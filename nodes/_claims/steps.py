@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
-from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, least_call
-from moot.nodes._claims.places import GRAMMAR, filled_in, months, parts_of, place_in, score_of, vocabulary
+from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, first_call
+from moot.nodes._claims.places import GRAMMAR, months, parts_of, place_in, score_of, vocabulary, words_filled_in
 from moot.nodes._claims.state import (
     FINDER,
     LONGEST_TEXT,
@@ -39,7 +39,7 @@ from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
 from moot.nodes._steps.reader import figures
-from moot.nodes._texts.quotes import SHOWN, find_quote, fold
+from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
 from moot.prompts._files import as_data, blocks_or_none, enclose
@@ -49,7 +49,7 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Characters of the text's beginning, and half as many of what comes before a part, that a rewriter is shown."""
+"""Characters of the text's beginning in a rewriter's prompt; of the text before the part, the last half as many."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -61,7 +61,7 @@ SEVERAL = (
 
 
 class FoundClaim(Reply):
-    """Words of the text that make a claim, and who makes it."""
+    """A quote that makes a claim, and the speaker who makes it."""
 
     quote: Text
     speaker: str
@@ -98,7 +98,7 @@ class Rewritten(Reply):
 
 
 class RewrittenReply(Reply):
-    """A claim, or several, for each quote."""
+    """One or more claims for each quote."""
 
     claims: list[Rewritten]
 
@@ -110,7 +110,7 @@ class SameGroup(Reply):
 
 
 class SameReply(Reply):
-    """All groups."""
+    """All groups of claims that say the same."""
 
     groups: list[SameGroup]
 
@@ -118,11 +118,11 @@ class SameReply(Reply):
 # --- the text ---------------------------------------------------------------------------------------------------------
 
 
-def checked_text(asked: Mapping[str, Any]) -> ClaimsInput:
+def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
     """Checks the input.
 
     Raises:
-        UserError: no text, a long one, a date in another form, or invalid sections.
+        UserError: there is no text, it is too long, or its date or its sections are invalid.
     """
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -161,11 +161,11 @@ def read_text_node() -> Node:
         }
         blank |= {"depth": overwrite(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
         try:
-            asked = checked_text(state)
+            asked = check_text(state)
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
             await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
             models = {choose_model(run.settings, role).model for role in run.settings.roles()}
-            await open_budget(run.settings, models, [], run.ceilings, run.session.lost_by(run.ceilings))
+            await open_budget(run.settings, models, [], run.ceilings, run.session.cost_of_lost_calls(run.ceilings))
         except MootError as error:
             return {**blank, "error": error.record(OPENING)}
         return {**blank, **asked, "parts": parts}
@@ -173,7 +173,7 @@ def read_text_node() -> Node:
     return Node(step, always=True, opens=GRAPH)
 
 
-def each_part(state: ClaimsState) -> list[Send]:
+def to_parts(state: ClaimsState) -> list[Send]:
     """Starts all parts at the same time."""
     asked = {key: state.get(key) for key in ClaimsInput.__annotations__}
     return [Send("part", {"asked": asked, "part": part}) for part in state["parts"]]
@@ -182,7 +182,7 @@ def each_part(state: ClaimsState) -> list[Send]:
 # --- a part -----------------------------------------------------------------------------------------------------------
 
 
-def part_node(how: Any, role: str, prompt: str) -> Node:
+def part_node(take_step: Any, role: str, prompt: str) -> Node:
     """A node that runs one step for a part; a part without a usable reply is reported as unread.
 
     Under a ceiling a part is started only if all its steps can be paid.
@@ -190,7 +190,7 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
     Reads: asked, part, found.
 
     Args:
-        how: the step, a function of the state, the speaker and the run.
+        take_step: takes the state, the speaker and the run; runs the step.
         role: the role that makes the call.
         prompt: the prompt.
     """
@@ -200,9 +200,9 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
         done: dict[str, Any] = {}
         try:
             if prompt == EXTRACT and run.ceilings.bounded:
-                await begin_part(run, part["start"], await _steps(state, run))
+                await begin_part(run, part["start"], await _planned_calls(state, run))
             run = replace(run, ceilings=ceilings_of(run, part["start"]))
-            done = await how(state, await run.speaker(role), run)
+            done = await take_step(state, await run.speaker(role), run)
         except ReplyError as error:
             return {"found": [], "unread": [{**part, "why": error.detail, "kind": error.kind}]}
         finally:
@@ -215,47 +215,51 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
     )
 
 
-async def _steps(state: PartState, run: NodeContext) -> list[PlannedCall]:
+async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
     """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
-    values, first = _shown(state), least_call(finder, EXTRACT, _shown(state), FoundReply)
-    more = values | {"how_many": SEVERAL, **_before(state)}
+    values, first = _prompt_values(state), first_call(finder, EXTRACT, _prompt_values(state), FoundReply)
+    more = values | {"how_many": SEVERAL, **_earlier_text(state)}
     return [
         first,
-        least_call(rater, RATE, values, RatingsReply, first.reply),
-        least_call(writer, REWRITE, more, RewrittenReply, first.reply),
+        first_call(rater, RATE, values, RatingsReply, first.reply),
+        first_call(writer, REWRITE, more, RewrittenReply, first.reply),
     ]
 
 
-async def _extract(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
+async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     asked, part = state["asked"], state["part"]
-    reply = await speaker.ask(EXTRACT, _shown(state), FoundReply)
+    reply = await speaker.ask(EXTRACT, _prompt_values(state), FoundReply)
     found: dict[tuple[int, int], dict[str, Any]] = {}
     dropped: list[Dropped] = []
     for one in reply.claims:
         place = place_in(asked["text"], part, one.quote, asked.get("sections") or [])
         if place is None:
-            dropped.append(_dropped("extract", one.quote, "", "The quote does not stand in this part of the text."))
+            dropped.append(_dropped_reply("extract", one.quote, "", "The quote is not in this part of the text."))
             continue
         name = " ".join(clean(one.speaker).split())
         known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
         if name and not known:
-            run.ledger.warn("unknown_speaker", f"{name[:SHOWN]!r}, who is to have said a claim, is not in the text.")
+            run.ledger.warn(
+                "unknown_speaker", f"{name[:LONGEST_SHOWN]!r}, named as a claim's speaker, is not in the text."
+            )
         found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
     return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 
 
-async def _rate(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
+async def _rate_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found = state["found"]
-    reply = await speaker.ask(RATE, _shown(state), RatingsReply)
-    said = {one.number: one for one in reversed(reply.ratings)}
-    dropped = [_numberless("rate", one.number, one.reason) for one in reply.ratings if not 0 < one.number <= len(found)]
+    reply = await speaker.ask(RATE, _prompt_values(state), RatingsReply)
+    rating_by_number = {one.number: one for one in reversed(reply.ratings)}
+    dropped = [
+        _unknown_number("rate", one.number, one.reason) for one in reply.ratings if not 0 < one.number <= len(found)
+    ]
     kept: list[dict[str, Any]] = []
     left_out: list[Rated] = []
     for number, quote in enumerate(found, 1):
-        one = said.get(number)
+        one = rating_by_number.get(number)
         if one is None:
-            dropped.append(_dropped("rate", quote["quote"], "", "No rating was given."))
+            dropped.append(_dropped_reply("rate", quote["quote"], "", "No rating was given."))
             continue
         ratings = one.model_dump(include={"checkable", "specific", "public_interest"})
         score = round(score_of(cast(Any, ratings)), 3)
@@ -264,41 +268,42 @@ async def _rate(state: PartState, speaker: Speaker, run: NodeContext) -> dict[st
     return {"found": kept, "left_out": left_out, "dropped": dropped}
 
 
-async def _rewrite(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
+async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found, asked, split = state["found"], state["asked"], run.settings.split
     text = asked["text"]
-    values = _shown(state) | {
-        "quotes": _quotes(found, speakers=True),
+    values = _prompt_values(state) | {
+        "quotes": _numbered_quotes(found, speakers=True),
         "how_many": SEVERAL if split else ONE_EACH,
-        **_before(state),
+        **_earlier_text(state),
     }
     reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # its tables are files
+    await asyncio.to_thread(months)  # the first call reads files
     known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
     claims: list[Claim] = []
     dropped: list[Dropped] = []
     written: set[int] = set()
     for one in reply.claims:
         if not 0 < one.number <= len(found):
-            dropped.append(_numberless("rewrite", one.number, one.claim))
+            dropped.append(_unknown_number("rewrite", one.number, one.claim))
             continue
         quote: Any = found[one.number - 1]
         claim = " ".join(clean(one.claim).split())
-        filled, unknown = filled_in(claim, quote["quote"], known, asked.get("date"))
+        filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
         if unknown or len(claim) > LONGEST_CLAIM or (one.number in written and not split):
-            why = f"Not in the text: {', '.join(unknown)}." if unknown else "It is too long, or one more for its quote."
-            dropped.append(_dropped("rewrite", quote["quote"], claim, why))
+            too_many = "The claim is too long, or its quote has a claim already."
+            why = f"Not in the text: {', '.join(unknown)}." if unknown else too_many
+            dropped.append(_dropped_reply("rewrite", quote["quote"], claim, why))
         else:
             own: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
             claims.append(cast(Claim, quote | own))
         written.add(one.number)
     missing = (quote for number, quote in enumerate(found, 1) if number not in written)
-    dropped += [_dropped("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
+    dropped += [_dropped_reply("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
     return {"found": [], "claims": claims, "dropped": dropped}
 
 
-def _before(state: PartState) -> dict[str, str]:
-    """The text around the part that a rewriter is shown."""
+def _earlier_text(state: PartState) -> dict[str, str]:
+    """The text before the part, for the rewriter's prompt."""
     text, start = state["asked"]["text"], state["part"]["start"]
     before = text[max(0, start - BEGINNING // 2) : start].strip()
     return {
@@ -309,31 +314,31 @@ def _before(state: PartState) -> dict[str, str]:
 
 def extract_claims_node() -> Node:
     """Finds the claims of a part and quotes each. Reads: asked, part."""
-    return part_node(_extract, FINDER, EXTRACT)
+    return part_node(_extract_claims, FINDER, EXTRACT)
 
 
 def rate_claims_node() -> Node:
     """Rates how much each claim is worth checking, and drops claims below `min_score`. Reads: asked, part, found."""
-    return part_node(_rate, RATER, RATE)
+    return part_node(_rate_claims, RATER, RATE)
 
 
 def rewrite_claims_node() -> Node:
     """Rewrites each claim so that it can be read alone. Reads: asked, part, found."""
-    return part_node(_rewrite, WRITER, REWRITE)
+    return part_node(_rewrite_claims, WRITER, REWRITE)
 
 
-def _shown(state: PartState) -> dict[str, str]:
+def _prompt_values(state: PartState) -> dict[str, str]:
     asked, part = state["asked"], state["part"]
     known = {"title": asked.get("title"), "date": _with_weekday(asked.get("date") or "")}
     about = [as_data(key, value) for key, value in known.items() if value]
     return {
         "about": enclose("about", about) if about else "(title and date are not known)",
         "part": as_data("part", asked["text"][part["start"] : part["end"]]),
-        "quotes": _quotes(state.get("found") or []),
+        "quotes": _numbered_quotes(state.get("found") or []),
     }
 
 
-def _quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> str:
+def _numbered_quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> str:
     shown = []
     for number, one in enumerate(found, 1):
         shown.append(as_data("quote", one["quote"], number=str(number)))
@@ -343,16 +348,16 @@ def _quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> st
 
 
 def _with_weekday(known: str) -> str:
-    """A date with its weekday, so that a model can resolve "on Monday"; returns anything less than a day unchanged."""
+    """A day with its weekday, so that a model can resolve "on Monday"; a year or a month is returned unchanged."""
     return f"{date.fromisoformat(known):%A}, {known}" if len(known) == len("2000-01-01") else known
 
 
-def _dropped(step: Step, quote: str, claim: str, why: str) -> Dropped:
+def _dropped_reply(step: Step, quote: str, claim: str, why: str) -> Dropped:
     return {"step": step, "quote": quote, "claim": claim, "why": why}
 
 
-def _numberless(step: Step, number: int, said: str) -> Dropped:
-    return _dropped(step, "", said, f"There is no quote {number}.")
+def _unknown_number(step: Step, number: int, text: str) -> Dropped:
+    return _dropped_reply(step, "", text, f"There is no quote {number}.")
 
 
 # --- all claims -------------------------------------------------------------------------------------------------------
@@ -362,30 +367,30 @@ def join_duplicates_node() -> Node:
     """Joins claims with the same meaning, numbers the rest, and keeps at most `max_claims`. Reads: claims."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
-        claims = same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
+        claims = join_same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
         if len(claims) > 1:
             try:
-                claims = join(claims, await _same(claims, await run.speaker(WRITER)))
+                claims = join(claims, await _ask_for_duplicates(claims, await run.speaker(WRITER)))
             except ReplyError as error:
                 run.ledger.warn("not_joined", f"Claims that say the same in other words are not joined: {error.detail}")
         best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
-        kept = [one for one in claims if any(one is other for other in best)]
-        beyond = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
+        kept = [claim for claim in claims if any(claim is other for other in best)]
+        others = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
         numbered = [{**one, "id": f"c{number}"} for number, one in enumerate(kept, 1)]
-        left_out = sorted([*state["left_out"], *cast(Any, beyond)], key=lambda one: one["start"])
+        left_out = sorted([*state["left_out"], *cast(Any, others)], key=lambda one: one["start"])
         return {"claims": overwrite(numbered), "left_out": overwrite(left_out)}
 
     return Node(step, prompts=(SAME,))
 
 
-async def _same(claims: Sequence[Claim], speaker: Speaker) -> list[list[int]]:
+async def _ask_for_duplicates(claims: Sequence[Claim], speaker: Speaker) -> list[list[int]]:
     shown = blocks_or_none((as_data("claim", one["claim"], number=str(n)) for n, one in enumerate(claims, 1)), empty="")
     reply = await speaker.ask(SAME, {"claims": shown}, SameReply)
     return [group.numbers for group in reply.groups]
 
 
-def same_words(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims in order; claims with the same words are joined."""
+def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
+    """Joins claims with the same words, and keeps the order."""
     groups: dict[str, list[int]] = {}
     for number, one in enumerate(claims, 1):
         groups.setdefault(fold(one["claim"]).casefold(), []).append(number)
@@ -393,9 +398,10 @@ def same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Joins the claims of each group into the fullest: the one with most figures, then words; others become its places.
+    """Joins the claims of each group into the fullest claim: the one with most figures, then with most words.
 
-    A claim with a figure that the fullest one does not contain is not joined. A claim is joined at most once.
+    The other claims become places of the fullest one. A claim with a figure that the fullest one does not contain is
+    not joined. A claim is joined at most once.
 
     Args:
         claims: in order.
@@ -406,7 +412,7 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
     for group in groups:
         rest = {n: figures(claims[n - 1]["claim"]) for n in group if 0 < n <= len(claims) and n not in taken}
         while rest:
-            first = min(rest, key=lambda n: (-len(rest[n]), -_said(claims[n - 1]), -claims[n - 1]["score"], n))
+            first = min(rest, key=lambda n: (-len(rest[n]), -_count_words(claims[n - 1]), -claims[n - 1]["score"], n))
             same = [n for n in rest if rest[n] <= rest[first]]
             rest = {n: found for n, found in rest.items() if n not in same}
             others = [claims[n - 1] for n in same if n != first]
@@ -417,13 +423,13 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
     return [joined.get(n, one) for n, one in enumerate(claims, 1) if n in joined or n not in taken]
 
 
-def _said(claim: Claim) -> int:
+def _count_words(claim: Claim) -> int:
     """The number of words of a claim, without function words."""
     return len(vocabulary([claim["claim"]]) - GRAMMAR)
 
 
 def finish_node() -> Node:
-    """Records how the run ended and what it cost; if no part could be read, this is the error. Reads: parts, unread."""
+    """Records the run's status and cost, and an error if no part could be read. Reads: parts, unread."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         error, unread = state.get("error"), state["unread"]
@@ -433,7 +439,7 @@ def finish_node() -> Node:
             error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
         run.session.finished = "failed" if error else "done"
         bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
-        lost, seconds = run.session.lost_by(run.ceilings), round(run.ceilings.elapsed(), 3)
+        lost, seconds = run.session.cost_of_lost_calls(run.ceilings), round(run.ceilings.elapsed(), 3)
         spent = spent_against(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
         took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
         warned = []

@@ -26,13 +26,14 @@ from moot.nodes._steps.score import average
 from typing_extensions import TypedDict
 
 FIRST_CONFIDENCE = 0.3
-"""The confidence of an agent that has not yet given one."""
-SILENT = 1.0
+"""The confidence of an agent that has not stated one yet."""
+SILENT_SIMILARITY = 1.0
 """Similarity to an agent without any output: its intimacy is 0, because it offers no other view."""
 
 
 class History(TypedDict):
-    """The state that one round of debate passes to the next, as plain JSON: by agent last H, R and P; by `pair` Sim."""
+    """The state that one round of debate passes to the next, as plain JSON: the last H, R and P of each agent, and the
+    Sim of each `pair`."""
 
     confidence: dict[str, float]
     reliability: dict[str, float]
@@ -59,7 +60,7 @@ def pair(one: str, other: str) -> str:
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """By agent, the mean of the scores that others gave its answer (S3, appendix E); None if it has no scores.
+    """The mean of the scores that others gave an agent's answer, by agent (S3, appendix E); None without scores.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -74,11 +75,11 @@ def extend_history(
     similarities: Mapping[str, float],
     thresholds: tuple[float, float, float] | None = THRESHOLDS,
 ) -> History:
-    """The history after round d - 1: with its H, and R_d and Sim_d updated; P_d is unchanged. Arguments: see
+    """The history after round d - 1: with the H of that round, R_d and Sim_d; P_d is unchanged. Arguments: see
     `next_round`.
 
     An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE`. A pair without a cosine keeps its last
-    Sim, or `SILENT`.
+    Sim, or `SILENT_SIMILARITY`.
     """
     h: dict[str, float] = {}
     for agent, raw in confidences.items():
@@ -86,7 +87,7 @@ def extend_history(
         h[agent] = last if raw is None else recalibrate_confidence(raw, thresholds)
     similarity: dict[str, float] = {}
     for key in (pair(*both) for both in combinations(confidences, 2)):
-        known = history["similarity"][key] if d > 1 else SILENT
+        known = history["similarity"][key] if d > 1 else SILENT_SIMILARITY
         similarity[key] = mean_similarity(known, d, similarities.get(key, known))
     return {
         "confidence": h,
@@ -114,12 +115,12 @@ def edge_weights(
         d: the round of debate, from 1.
         credibilities: C by agent.
         evaluation: the formula of the weights.
-        peer_scores: by agent, from `peer_means`; only for ``peer``.
+        peer_scores: from `peer_means`; only for ``peer``.
         n: the number of agents at the start of the debate, by default the number of those left.
     """
     agents = known["confidence"]
 
-    def of(i: str, j: str) -> float | None:
+    def weight_of_edge(i: str, j: str) -> float | None:
         if evaluation in ("none", "self", "peer"):
             return {"none": 1.0, "self": known["confidence"][i], "peer": (peer_scores or {}).get(i)}[evaluation]
         cr = (credibilities[i], known["reliability"][i])
@@ -129,7 +130,7 @@ def edge_weights(
             *cr, intimacy(known["similarity"][pair(i, j)]), self_orientation(d, n or len(agents), known["kept"][i])
         )
 
-    return {j: {i: w for i in agents if i != j and (w := of(i, j)) is not None} for j in agents}
+    return {j: {i: w for i in agents if i != j and (w := weight_of_edge(i, j)) is not None} for j in agents}
 
 
 def next_round(
@@ -157,8 +158,8 @@ def next_round(
         confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it gave none.
         similarities: by `pair`, the cosines of the outputs of round d - 1, for the pairs that could be compared.
         credibilities: C by agent.
-        pruning, graph, evaluation, seed: as in `heard`.
-        thresholds: as in `recalibrated`.
+        pruning, graph, evaluation, seed: as in `agents_heard`.
+        thresholds: as in `recalibrate_confidence`.
         peer_scores, n: as in `edge_weights`.
 
     Raises:

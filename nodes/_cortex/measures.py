@@ -1,4 +1,4 @@
-"""Who heard whom in a CortexDebate, and which pairs disagreed: measures of its document's ``graphs`` and ``turns``."""
+"""Measures of a CortexDebate's document: which agents heard which, and which pairs of answers differed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ def kept_edges(document: Document) -> list[Edge]:
 
 
 def debates(document: Document) -> dict[str, int]:
-    """By agent, its debates: how often it was kept as an opponent, over all rounds (S3, Table 4)."""
+    """Each agent's debates: how often it was kept as an opponent, over all rounds (S3, Table 4)."""
     edges = kept_edges(document)
     agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
     return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
 
 
 def collisions(document: Document) -> list[Edge]:
-    """The kept edges of round d whose two answers of round d - 1 differ. An edge with a null answer does not count."""
+    """The kept edges of each round whose two agents gave different answers in the round before; null answers do not
+    count."""
     found = []
     for edge in kept_edges(document):
         groups = groups_in(document, edge.round - 1)
@@ -46,7 +47,7 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """Groups of agents with the same answer in a round: by the texts, or by the equivalence checks that were made.
+    """Groups of agents with the same answer in a round: the same text, or the same meaning by an equivalence check.
 
     Agents without an answer are in no group.
     """

@@ -35,11 +35,11 @@ def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """By `pair`, the cosine of two agents' outputs. Agents without a valid answer are in no pair.
+    """The cosine of each two agents' outputs, by `pair`. Agents without a valid answer are in no pair.
 
     Args:
         answers: one turn of each agent.
-        encoder: e().
+        encoder: the text encoder.
 
     Raises:
         UserError, WorldError: the encoder's endpoint failed.
@@ -55,16 +55,16 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
     return found
 
 
-async def rated_similarities(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """By `pair`, a cross-encoder's rating of two outputs: the mean of both orders, because the rating may depend on it.
+async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
+    """A cross-encoder's rating of each two outputs, by `pair`: the mean over both orders, which may differ.
 
     Args:
         answers: as for `similarities`.
         encoder: the cross-encoder.
 
     Raises:
-        UserError: it rates similarity on another scale than from -1 to 1.
-        WorldError: it failed.
+        UserError: the cross-encoder's scale is not from -1 to 1.
+        WorldError: the cross-encoder failed.
     """
     outputs, rated = outputs_of(answers), dict[tuple[str, str], float]()
     for name, text in outputs.items():
@@ -74,13 +74,13 @@ async def rated_similarities(answers: Sequence[Turn], encoder: CrossScorer) -> d
     if strange := [value for value in rated.values() if not -1 <= value <= 1]:
         raise UserError(
             f"The cross-encoder {encoder.name} rates two texts {strange[0]:.3g}, but a similarity is between -1 and 1. "
-            "Take one that was trained for text similarity.",
+            "Use one that was trained for text similarity.",
             kind="unknown_encoder",
         )
     return {pair(*both): (rated[both] + rated[both[::-1]]) / 2 for both in combinations(outputs, 2)}
 
 
-async def say_similarity(
+async def rate_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
     """The similarity of two outputs, from 0 to 1, rated by a model (S3, D.2): one call.
@@ -89,7 +89,7 @@ async def say_similarity(
         claim: the claim of the debate.
         task: the form of an answer.
         first: one agent's output.
-        second: the other's.
+        second: the other agent's output.
         model: the model that compares.
         prompt: the prompt's name.
 
@@ -101,29 +101,29 @@ async def say_similarity(
     return await as_speaker(model, ROLE).ask(prompt, values, ScoreReply)
 
 
-async def said_similarities(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """By `pair`, a model's rating of two outputs: one call per pair, all in parallel. Failed calls are left out.
+async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
+    """A model's rating of each two outputs, by `pair`: one call per pair, all in parallel. Failed calls are left out.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
         answers: as for `similarities`.
-        run: with the role `ROLE`.
+        run: the node's context; the role `ROLE` rates.
 
     Raises:
-        UserError: the model cannot be asked at all.
+        UserError: no call to the model can succeed.
     """
     outputs, speaker = outputs_of(answers), await run.speaker(ROLE)
 
-    async def one(first: str, second: str) -> float | None:
+    async def rate(first: str, second: str) -> float | None:
         try:
-            return (await say_similarity(claim, task, outputs[first], outputs[second], speaker)).score
+            return (await rate_similarity(claim, task, outputs[first], outputs[second], speaker)).score
         except WorldError as error:
             record_failed_call(error, run.ledger)
             return None
 
-    both = [*combinations(outputs, 2)]
-    said = await all_at_once(one(*names) for names in both)
-    if any(value is None for value in said):
+    pairs = [*combinations(outputs, 2)]
+    ratings = await all_at_once(rate(*names) for names in pairs)
+    if any(value is None for value in ratings):
         run.ledger.warn("similarity_missing", "A pair whose texts could not be compared keeps its last similarity.")
-    return {pair(*names): value for names, value in zip(both, said, strict=True) if value is not None}
+    return {pair(*names): value for names, value in zip(pairs, ratings, strict=True) if value is not None}

@@ -20,9 +20,9 @@ Weights = dict[str, dict[str, float]]
 Opponents = dict[str, list[str]]
 
 THRESHOLDS = (0.3, 0.6, 0.8)
-"""S3, Eq. 2."""
+"""Low, middle and high of the recalibrated confidence (S3, Eq. 2)."""
 TOLERANCE = 1e-9
-"""Relative: values this close count as equal, so that rounding does not separate equal values."""
+"""The relative difference below which two values count as equal, because rounding may separate equal values."""
 
 # --- the factors ----------------------------------------------------------------------------------------------------
 
@@ -38,12 +38,12 @@ def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | No
         ValueError: h is not a number in [0, 1], or the thresholds do not ascend.
     """
     if not 0 <= h <= 1:
-        raise ValueError(f"a confidence lies in [0, 1], not at {h}")
+        raise ValueError(f"a confidence must be in [0, 1], not {h}")
     if thresholds is None:
         return h
     low, middle, high = thresholds
     if not low <= middle <= high:
-        raise ValueError(f"thresholds ascend, unlike {thresholds}")
+        raise ValueError(f"thresholds must ascend, unlike {thresholds}")
     return high if h >= high else middle if h >= middle else max(h, low)
 
 
@@ -70,7 +70,7 @@ def credibility(parameters: float, tokens: float) -> float:
 def credibilities(
     sizes: Mapping[str, tuple[float | None, float | None] | None],
 ) -> tuple[dict[str, float], list[str]]:
-    """Each agent's C, and the agents whose N or M is unknown; if any is, C is 1 for all agents (our choice).
+    """Each agent's C, and the agents whose N or M is unknown. If there is such an agent, C is 1 for all (our choice).
 
     Args:
         sizes: each agent's N and M.
@@ -99,7 +99,7 @@ def reliability(previous: float, d: int, confidence: float) -> float:
         ValueError: d is below 1.
     """
     if d < 1:
-        raise ValueError(f"rounds of debate count from 1, not {d}")
+        raise ValueError(f"rounds of debate are counted from 1, not {d}")
     return (previous * (d - 1) + confidence) / d
 
 
@@ -112,7 +112,7 @@ def mean_similarity(previous: float, d: int, cosine: float) -> float:
         ValueError: d is below 1, or the cosine is not a number.
     """
     if math.isnan(cosine):
-        raise ValueError("a cosine that is not a number compares nothing")
+        raise ValueError("the cosine is not a number")
     return reliability(previous, d, max(-1.0, min(1.0, cosine)))
 
 
@@ -131,11 +131,11 @@ def self_orientation(d: int, n: int, kept_before: int) -> int:
         kept_before: P_d, how often it was kept as an opponent in the rounds before d.
 
     Raises:
-        ValueError: P_d is more than d - 1 rounds allow, or below 0: it belongs to another debate.
+        ValueError: P_d is below 0 or more than d - 1 rounds allow.
     """
     most = (d - 1) * (n - 1)
     if not 0 <= kept_before <= most:
-        raise ValueError(f"before round {d} one of {n} agents is kept 0 to {most} times, not {kept_before}")
+        raise ValueError(f"before round {d} an agent among {n} is kept 0 to {most} times, not {kept_before}")
     return most - kept_before
 
 
@@ -144,7 +144,7 @@ def weight(c: float, r: float, i: float, s: float) -> float:
     return c * r * i / (s + 1)
 
 
-# --- who is heard ---------------------------------------------------------------------------------------------------
+# --- the agents heard -----------------------------------------------------------------------------------------------
 
 
 def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
@@ -152,27 +152,28 @@ def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
     return [i for i, w in weights.items() if w >= threshold or math.isclose(w, threshold, rel_tol=TOLERANCE)]
 
 
-def by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources by falling weight, sources without a weight last; equal ones keep their order."""
+def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
+    """The sources by descending weight, sources without a weight last; sources with equal weights keep their order."""
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
-    """The sources of most weight, in the order of the agents; ties go to the earliest."""
-    chosen = by_weight(weights, weights)[:count]
+    """The sources with the highest weights, in the order of the agents; ties go to the earliest."""
+    chosen = sort_by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 
 
-PRUNED: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
+PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "average": lambda weights: at_least(weights, math.fsum(weights.values()) / len(weights)),
     "median": lambda weights: at_least(weights, median(weights.values())),
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""The edges into a target that are kept: with at least the mean weight (AAT; S3, Eq. 10, 11), or a variant of S3 D.1.
+"""The pruning rules by name: which edges into a target are kept. AAT keeps edges with at least the mean weight (S3,
+Eq. 10, 11); the others are the variants of S3 D.1.
 
-Top-3 keeps the three of most weight. Bottom-3-removed leaves one of S3's four opponents; of three or fewer, one is
-kept as well (our choice), because otherwise none would be left.
+Top-3 keeps the three edges with the highest weights. Bottom-3-removed leaves one of S3's four opponents; of three or
+fewer opponents, one is kept as well (our choice), because otherwise none would be left.
 """
 
 
@@ -187,22 +188,22 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
-    In a full graph an agent reads all opponents, `by_weight` (ours: S3 names no order). In a sparse graph it reads
+    In a full graph an agent reads all opponents, by weight (ours: S3 names no order). In a sparse graph it reads
     some, in the order of the agents. With ``mdm`` they are chosen by ``pruning``. With ``self`` or ``peer`` they are
     the agents above the mean of all agents, possibly none. With ``none`` half of the opponents, rounded up, are drawn
     by seed, round and agent (ours).
 
     Args:
-        weights: of all edges, from `edge_weights`.
+        weights: the weights of all edges, from `edge_weights`.
         graph: full or sparse.
         evaluation: the formula of the weights.
         pruning: how MDM's edges are pruned.
         d: the round of debate.
-        seed: of the draw.
+        seed: the seed of the draw.
     """
     others = {j: [i for i in weights if i != j] for j in weights}
     if graph == "full":
-        return {j: by_weight(weights[j], others[j]) for j in weights}
+        return {j: sort_by_weight(weights[j], others[j]) for j in weights}
     if evaluation == "none":
         drawn = {j: Random(f"{seed}|{d}|{j}").sample(others[j], (len(others[j]) + 1) // 2) for j in weights}
         return {j: [i for i in others[j] if i in drawn[j]] for j in weights}
@@ -211,4 +212,4 @@ def agents_heard(
         mean = math.fsum(scores.values()) / max(1, len(scores))
         above = [i for i, w in scores.items() if w > mean and not math.isclose(w, mean, rel_tol=TOLERANCE)]
         return {j: [i for i in others[j] if i in above] for j in weights}
-    return {j: PRUNED[pruning](weights[j]) if weights[j] else [] for j in weights}
+    return {j: PRUNING_RULES[pruning](weights[j]) if weights[j] else [] for j in weights}

@@ -12,9 +12,9 @@ from moot.nodes._cortex.similarity import (
     PROMPT,
     ROLE,
     Similarity,
-    rated_similarities,
-    said_similarities,
     similarities,
+    similarities_by_cross_encoder,
+    similarities_by_model,
 )
 from moot.nodes._cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
 from moot.nodes._models.sizes import size_of
@@ -29,7 +29,7 @@ from pydantic import Field, field_validator
 
 
 class WeighingSettings(RoundsSettings):
-    """Settings of a debate in which an agent hears the agents that it should trust."""
+    """Settings of a debate in which each agent hears the agents that it should trust."""
 
     debating_graph: Graph = Field(
         default="sparse", description="full: every agent hears all others; sparse: edges are pruned."
@@ -43,8 +43,8 @@ class WeighingSettings(RoundsSettings):
     pruning: Pruning = Field(
         default="average",
         description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
-        "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
-        "least the median; top-3; bottom-3-removed.",
+        "mdm_without_i_and_s. average: edges with at least the mean weight; median: with "
+        "at least the median weight; top-3; bottom-3-removed.",
     )
     similarity: Similarity = Field(
         default="embedder",
@@ -59,7 +59,7 @@ class WeighingSettings(RoundsSettings):
         "loaded when it is first needed.",
     )
     recalibration: tuple[float, float, float] | None = Field(
-        default=THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
+        default=THRESHOLDS, description="Thresholds for recalibrating confidences, ascending; null: no recalibration."
     )
     seed: int | None = Field(
         default=None,
@@ -71,7 +71,7 @@ class WeighingSettings(RoundsSettings):
 
     @property
     def compared_by(self) -> Similarity | None:
-        """The setting that names how outputs are compared; None if no weight depends on it."""
+        """How outputs are compared (the setting `similarity`); None if no weight depends on it."""
         return self.similarity if self.evaluation == "mdm" else None
 
     def roles(self) -> set[str]:
@@ -80,7 +80,7 @@ class WeighingSettings(RoundsSettings):
 
     @field_validator("recalibration")
     @classmethod
-    def _ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+    def _check_ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
         if given is not None and not 0 <= given[0] <= given[1] <= given[2] <= 1:
             raise ValueError("three thresholds from 0 to 1, ascending, e.g. [0.3, 0.6, 0.8]")
         return given
@@ -90,33 +90,33 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
     """The resources that a debate with these settings needs.
 
     Args:
-        settings: the debate's.
+        settings: the debate's settings.
     """
-    compared = settings.compared_by
-    roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared == "prompt" else {})
-    return Needs(roles=roles, encoder=compared == "embedder")
+    compared_by = settings.compared_by
+    roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared_by == "prompt" else {})
+    return Needs(roles=roles, encoder=compared_by == "embedder")
 
 
-async def compared(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """By `pair`, the similarity of two agents' outputs; {} if no weight depends on it.
+async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
+    """The similarity of each two agents' outputs, by `pair`; {} if no weight depends on it.
 
     Raises:
-        UserError, WorldError: an encoder failed or cannot be loaded, or a model cannot be asked.
+        UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
     """
     settings: WeighingSettings = run.settings
     if settings.compared_by == "embedder":
-        return await _unless_late(similarities(answers, await run.encoder()), "text encoder")
+        return await _if_in_time(similarities(answers, await run.encoder()), "text encoder")
     if settings.compared_by == "cross_encoder":
-        return await _unless_late(_rated(answers, settings.cross_encoder), "cross-encoder")
-    return await said_similarities(state["claim"], state["task"], answers, run) if settings.compared_by else {}
+        return await _if_in_time(_load_and_compare(answers, settings.cross_encoder), "cross-encoder")
+    return await similarities_by_model(state["claim"], state["task"], answers, run) if settings.compared_by else {}
 
 
-async def _rated(answers: Sequence[Turn], cross_encoder: str) -> dict[str, float]:
-    return await rated_similarities(answers, await open_cross_encoder(cross_encoder))
+async def _load_and_compare(answers: Sequence[Turn], cross_encoder: str) -> dict[str, float]:
+    return await similarities_by_cross_encoder(answers, await open_cross_encoder(cross_encoder))
 
 
-async def _unless_late(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:
-    """The similarities; {} if `max_seconds` is used up: no further round follows, and the debate's warning says so."""
+async def _if_in_time(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:
+    """The similarities; {} if `max_seconds` is used up. Then no further round follows, and the debate warns of it."""
     try:
         return await in_time(comparing, what)
     except BudgetExhausted:
@@ -153,13 +153,13 @@ def weigh_node() -> Node:
         names = [agent.name for agent in active_agents(state, settings)]
         d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
-        alike = await compared(state, list(last.values()), run)
+        similar = await compare_outputs(state, list(last.values()), run)
         credible = before["credibility"] if before else agent_credibilities(settings, names, run)
         found = next_round(
             history_of(before),
             d,
             raw,
-            alike,
+            similar,
             credible,
             settings.pruning,
             graph=settings.debating_graph,
@@ -191,7 +191,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """By scorer, the scores that it gave to the others' last answers."""
+    """The scores that each agent gave to the others' last answers, by scorer."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:
@@ -200,5 +200,5 @@ def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, f
 
 
 def graph_report(state: DebateState) -> dict[str, Any]:
-    """How often each agent was heard, and how many of the kept edges joined two views (S3, tables 3 and 4)."""
+    """How often each agent was heard, and how many edges joined agents with different answers (S3, tables 3, 4)."""
     return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

@@ -1,1 +1,1 @@
-"""Chat models: creating them, their prices, calls of them, and the parsing of their replies."""
+"""Chat models: their creation, prices and calls, and the parsing of their replies."""

@@ -20,17 +20,17 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.ceilings import REPLY, Ceilings, PlannedCall
+from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
-from moot.nodes._models.fitting import fit_messages, most_tokens
+from moot.nodes._models.fitting import fit_messages, max_reply_tokens
 from moot.nodes._models.ledger import Ledger, branch, tokens_of
-from moot.nodes._models.reply_parsing import repeating_no_key
+from moot.nodes._models.reply_parsing import without_environment_keys
 from moot.nodes._models.seeds import CallSeeds, with_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.spend import Spend
 from moot.nodes._records.entries import Call, LeftOut
-from moot.nodes._runtime.trace import speaking
+from moot.nodes._runtime.trace import named_runs
 
 if TYPE_CHECKING:
     from moot.nodes._telemetry.observed import CallWatch
@@ -42,10 +42,10 @@ Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
 SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
 """Sends messages to a chat model."""
 
-REFUSALS = 4
+MOST_REFUSALS = 4
 """How often a prompt is shortened if its endpoint refuses it as too long."""
 
-UNSEEN: AbstractContextManager[None] = nullcontext()
+NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
 """The length of the chain of calls that depend on each other."""
 
@@ -63,7 +63,7 @@ class Caller:
     structured_output: StructuredOutput = "json_schema"
     limits: Limits = DEFAULT_LIMITS
     tokens_left: int | None = None
-    told: str = ""
+    remarks: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
     context_tokens: int | None = None
     not_shown: set[str] = field(default_factory=set)
@@ -73,38 +73,38 @@ class Caller:
     seed: int | None = None
     datamarking: bool = False
     _seeds: CallSeeds | None = None
-    _sends: Callable[[Spend], Awaitable[None]] | None = None
-    """Records the most that a call may cost, before it is sent."""
-    _keeps: Callable[[AIMessage, Call], Awaitable[None]] | None = None
-    """Keeps an unusable reply, before it is requested once more."""
+    _record_sent: Callable[[Spend], Awaitable[None]] | None = None
+    """Records the maximum cost of a call; called before the call is sent."""
+    _store_unusable: Callable[[AIMessage, Call], Awaitable[None]] | None = None
+    """Stores an unusable reply in the ledger; called before the second request."""
     _unusable: tuple[AIMessage, Call] | None = None
-    """The unusable reply of an earlier run that was interrupted before the second one was kept."""
+    """The unusable first reply of an earlier run that was interrupted before it had the second."""
 
     def __post_init__(self) -> None:
         if self.ceilings is None:
             self.ceilings = self.session.ceilings
 
-    def _used_up(self) -> bool:
+    def _tokens_used_up(self) -> bool:
         return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
 
-    def _seeding(self, messages: Sequence[BaseMessage]) -> Self:
-        """The same speaker with the seeds for one question, if it has any."""
+    def _with_seeds(self, messages: Sequence[BaseMessage]) -> Self:
+        """The same speaker with the seeds for one question; unchanged if no seed is set."""
         if self.seed is None:
             return self
-        at, (agent, sample) = self.ledger, self.sample
-        asks = (self.role, at.round, sample, agent, at.node, at.phase, at.number)
-        seeds = CallSeeds(self.seed, asks, messages)
-        asker = (seeds.first, branch.get()[1::2])
-        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        ledger, (agent, sample) = self.ledger, self.sample
+        question = (self.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
+        seeds = CallSeeds(self.seed, question, messages)
+        asker = (seeds.first_seed, branch.get()[1::2])
+        repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
-        shared = self.session.keeping is not None
-        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), at.agent, asker)
-        earlier = self.session.earlier(seeds.first, (*asks, *where, repeated))
+        shared = self.session.debate_ledger is not None
+        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
+        earlier = self.session.count_earlier_steps(seeds.first_seed, (*question, *where, repeated))
         return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
 
-    def _seeded(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
-        return chat if self._seeds is None else with_seed(chat, self._seeds.of(messages))
+    def _seeded_chat(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
+        return chat if self._seeds is None else with_seed(chat, self._seeds.seed_of(messages))
 
     async def _fitting_call(
         self,
@@ -116,29 +116,30 @@ class Caller:
     ) -> tuple[AIMessage, Call]:
         """A call with as many of its messages as the model accepts; if the endpoint refuses them, they are cut again.
 
-        A deciding prompt is also shortened to the debate's ceilings; ``more`` is sent with it.
+        A deciding prompt is also shortened to fit the debate's ceilings, together with ``more``, the other part of the
+        request.
 
         Raises:
             UserError: the shortest prompt is too long.
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
+        extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
-        for refusals in range(REFUSALS + 1):
-            room = self._room(prompt, beside)
+        for refusals in range(MOST_REFUSALS + 1):
+            room = self._prompt_limit(prompt, extra_bytes)
             fit = fit_messages(messages, self.model, self.role, self.context_tokens, ranks, room)
-            self._leave_out(fit.left_out)
-            asked = self._asked(prompt, fit.size + beside)
+            self._set_not_shown(fit.left_out)
+            planned = self._planned_call(prompt, fit.size + extra_bytes)
             try:
-                message, call = await self._bounded(
-                    lambda chat, some=fit.messages: send(self._seeded(chat, some), some),  # type: ignore[misc]
-                    asked,
+                message, call = await self._call_within_ceilings(
+                    lambda chat, some=fit.messages: send(self._seeded_chat(chat, some), some),  # type: ignore[misc]
+                    planned,
                     fit.messages,
                 )
             except UserError as error:
-                if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
+                if error.kind != "too_long" or refusals == MOST_REFUSALS or fit.size == before:
                     raise
-                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
+                learn_refusal(name, address, error.detail, fit.size, max_reply_tokens(self.model))
                 before = fit.size
                 continue
             count_prompt(name, fit.size, call["prompt_tokens"])
@@ -147,21 +148,21 @@ class Caller:
             return message, call
         raise AssertionError("unreachable")
 
-    def _leave_out(self, left: LeftOut | None) -> None:
+    def _set_not_shown(self, left: LeftOut | None) -> None:
         self.not_shown.clear()
         self.not_shown.update(left["ids"] if left else ())
 
-    def _asked(self, prompt: str, size: int) -> PlannedCall:
-        return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
+    def _planned_call(self, prompt: str, size: int) -> PlannedCall:
+        return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
-    def _room(self, prompt: str, beside: int) -> int | None:
-        """The bytes that the ceilings leave for the prompt of a role that decides; None for other roles."""
+    def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
+        """The maximum bytes of a deciding role's prompt, by the ceilings; None for other roles."""
         ceilings = self.ceilings
-        most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
-        return None if most is None else most - beside
+        most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
+        return None if most is None else most - extra_bytes
 
-    async def _bounded(
-        self, send: Sending, asked: PlannedCall, messages: Sequence[BaseMessage] = ()
+    async def _call_within_ceilings(
+        self, send: Sending, planned: PlannedCall, messages: Sequence[BaseMessage] = ()
     ) -> tuple[AIMessage, Call]:
         """One call within the debate's ceilings: its cost is reserved before it and settled after it.
 
@@ -173,43 +174,43 @@ class Caller:
         ceilings = self.ceilings
         if not ceilings.bounded:
             return await self._call(send, messages)
-        held, started = await ceilings.reserve(asked), time.perf_counter()
-        spent = held.spend  # the cost of a call that was cancelled is not known
+        reservation, started = await ceilings.reserve(planned), time.perf_counter()
+        spent = reservation.spend  # the cost of a call that was cancelled is not known
         try:
-            if self._sends and ceilings.counted:
-                await self._sends(held.spend)
-            async with asyncio.timeout_at(held.until):
+            if self._record_sent and ceilings.counted:
+                await self._record_sent(reservation.spend)
+            async with asyncio.timeout_at(reservation.until):
                 message, call = await self._call(send, messages)
-            spent = ceilings.came_to(held, call)
+            spent = ceilings.real_cost(reservation, call)
         except MootError:
             spent = Spend(calls=1)
             raise
         except TimeoutError as error:
             detail = "It took longer than `max_seconds` allows."
-            self.ledger.note({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
+            self.ledger.add_call({**self._call_record(None, started, 1), "outcome": "failed", "detail": detail})
             ceilings.left_out[self.role] += 1
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            ceilings.release_reservation(held, spent, time.perf_counter() - started)
+            ceilings.release_reservation(reservation, spent, time.perf_counter() - started)
         return message, call
 
-    def _came_to(self, outcome: str) -> None:
+    def _count_outcome(self, outcome: str) -> None:
         if seen := telemetry():
-            seen.replied(outcome, self.model.name)
+            seen.count_reply(outcome, self.model.name)
 
-    def _watched(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
+    def _call_watch(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
         """The call as telemetry records it; None if telemetry is off."""
         if (seen := telemetry()) is None:
-            return UNSEEN
+            return NO_CONTEXT
         kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch
         return kind(seen, self.role, self.model, self.ledger, self.session, messages)
 
     async def _call(self, send: Sending, messages: Sequence[BaseMessage] = ()) -> tuple[AIMessage, Call]:
         """One call with its retries."""
-        with self._watched(messages) as watch:
-            return await self._tried(send, watch)
+        with self._call_watch(messages) as watch:
+            return await self._call_with_retries(send, watch)
 
-    async def _tried(self, send: Sending, watch: CallWatch | None) -> tuple[AIMessage, Call]:
+    async def _call_with_retries(self, send: Sending, watch: CallWatch | None) -> tuple[AIMessage, Call]:
         gate = limiter(self.model.endpoint.base_url)
         started = time.perf_counter()
         depth = chain.get() + 1
@@ -218,26 +219,26 @@ class Caller:
 
         async def attempt() -> AIMessage:
             try:
-                with speaking(self.role, self.model.name, self.ledger):
+                with named_runs(self.role, self.model.name, self.ledger):
                     message = await send(self.model.chat)
             except MootError:
                 raise
             except Exception as error:
                 raise explain(error, self.model.endpoint, self.model.name) from error
-            return repeating_no_key(message, self.session.keys)
+            return without_environment_keys(message, self.session.keys)
 
         request = watch.watching(attempt) if watch else attempt
         try:
             message, attempts = await with_retries(request, self.limits, gate, self.model.name)
         except MootError as error:
             error.where = error.where or self.ledger.place()
-            self.ledger.note(
-                {**self._record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
+            self.ledger.add_call(
+                {**self._call_record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
             )
             raise
-        return message, self._record(message, started, attempts)
+        return message, self._call_record(message, started, attempts)
 
-    def _record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
+    def _call_record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
         usage = message.usage_metadata if message else None
         record: Call = {
             "node": self.ledger.node,
@@ -264,25 +265,25 @@ def run_metadata() -> Mapping[str, Any]:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs these at the same time; later calls depend on the longest of their chains of dependent calls.
+    """Runs calls at the same time. The chain of dependent calls continues from the longest chain of these calls.
 
     Raises:
-        UserError, WorldError: the error of the first that fails.
+        UserError, WorldError: the error of the first call that fails.
     """
 
     here = branch.get()
 
-    async def one(number: int, call: Awaitable[T]) -> tuple[T, int]:
+    async def run_branch(number: int, call: Awaitable[T]) -> tuple[T, int]:
         branch.set((*here, number, 0))
         return await call, chain.get()
 
-    done = await asyncio.gather(*(one(number, call) for number, call in enumerate(calls)))
+    done = await asyncio.gather(*(run_branch(number, call) for number, call in enumerate(calls)))
     branch.set((*here[:-1], here[-1] + 1))
     chain.set(max((depth for _, depth in done), default=chain.get()))
     return [result for result, _ in done]
 
 
 def start_chain() -> None:
-    """Starts a new chain of dependent calls; a node does so when it starts."""
+    """Starts a new chain of dependent calls; every node calls this when it starts."""
     chain.set(0)
     branch.set((0,))

@@ -1,10 +1,10 @@
 """Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
-Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and with some
-margin until then) and its longest reply are reserved; afterwards its real cost is recorded. A call that does not fit
-waits for the calls in flight, which may cost less than was reserved; one that never fits is not made
-(`BudgetExhausted`). For the roles that decide a debate, the least cost of a decision is reserved
-from the start. A debate within a debate has its own ceilings within those of the outer debate.
+Before a call, its prompt and its longest reply are reserved; afterwards its real cost is recorded. The prompt's tokens
+are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, which is 3, with a margin, until the endpoint has
+counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a call
+that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the smallest decision's cost is
+reserved from the start. A debate within a debate has its own ceilings within those of the outer debate.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
+from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
 from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation, spent_by
 from moot.nodes._records.entries import Call
 
-REPLY = 512
-"""Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
-UNSURE = 0.8
-"""Tokens may have fewer bytes, by this share, than `BYTES_PER_TOKEN`, as long as the endpoint has not counted any."""
+REPLY_TOKENS = 512
+"""Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
+UNCOUNTED_SHARE = 0.8
+"""A margin until the endpoint has counted a prompt: tokens are assumed to have only this share of `BYTES_PER_TOKEN`."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 
 
-ALONE = nullcontext()
+NO_LOCK = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,29 @@ class PlannedCall:
         role: the role that makes the call.
         prompt: the prompt's name; empty for a conversation.
         model: its name in the settings.
-        bytes: of the prompt (`weight_of`), with the schema.
-        reply: most tokens of the reply.
+        bytes: the bytes of the prompt (`weight_of`), with the schema.
+        reply: maximum number of tokens in the reply.
     """
 
     role: str
     prompt: str
     model: str
     bytes: int
-    reply: int = REPLY
+    reply: int = REPLY_TOKENS
 
-    def spend(self, prices: Mapping[str, Price], sure: float = 1.0, kept: int = 0) -> Spend:
+    def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
         """The cost that is reserved for the call.
 
         Args:
             prices: by model, if cost is bounded.
-            sure: the share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some.
-            kept: bytes counted without this margin, because a reservation already covers them.
+            share: a margin until the endpoint has counted a prompt: tokens are assumed to have only this share of
+                `BYTES_PER_TOKEN`.
+            reserved: bytes counted without this margin, because a reservation already covers them.
         """
         price = price_of(self.model, prices) if prices else None
         per, size = bytes_per_token(self.model), self.bytes
-        if per == BYTES_PER_TOKEN and size > kept:
-            size = kept + math.ceil((size - kept) / sure)
+        if per == BYTES_PER_TOKEN and size > reserved:
+            size = reserved + math.ceil((size - reserved) / share)
         return reservation(size, self.reply, per, price)
 
 
@@ -82,7 +83,7 @@ class Ceilings:
 
     Args:
         most: the bounds.
-        seconds: most seconds, from now.
+        seconds: maximum number of seconds, from now.
         parent: the ceilings of the batch or the evaluation that the debate belongs to.
     """
 
@@ -91,19 +92,19 @@ class Ceilings:
     parent: Ceilings | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     spent: Spend = NOTHING
-    held: Spend = NOTHING
+    reserved: Spend = NOTHING
     left_out: Counter[str] = field(default_factory=Counter)
     """Roles whose calls were refused, and how often."""
 
-    counts_kept: bool = True
+    adds_earlier_runs: bool = True
     """Whether costs of earlier runs are added when a debate is resumed; if not, ``spent`` has them already."""
 
-    again: ClassVar[float] = math.inf
+    recheck_seconds: ClassVar[float] = math.inf
     """Seconds after which a waiting call checks for budget again without having been notified."""
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
-        self._kept: dict[tuple[str, str], PlannedCall] = {}
+        self._deciding_calls: dict[tuple[str, str], PlannedCall] = {}
         self._parts: set[Ceilings] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._longest = 0.0
@@ -113,9 +114,9 @@ class Ceilings:
         self._outermost: Ceilings = self.parent._outermost if self.parent else self
         self.refused = False
         """Whether a call was refused because these bounds left too little."""
-        self._look()
+        self._update_bounds()
 
-    def _look(self) -> None:
+    def _update_bounds(self) -> None:
         levels = self._levels()
         self.bounded = any(level.most != FREE or level.seconds < math.inf for level in levels)
         self.metered = any(min(level.most.tokens, level.most.usd) < math.inf for level in levels)
@@ -124,25 +125,25 @@ class Ceilings:
         """Whether anything but time is bounded."""
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
-    def alone(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """A lock on the budget; within one event loop, code without ``await`` needs none."""
-        return ALONE
+        return NO_LOCK
 
-    def _alone(self) -> AbstractContextManager[None]:
-        return self._outermost.alone()
+    def _lock(self) -> AbstractContextManager[None]:
+        return self._outermost.lock()
 
-    async def more(self, need: Spend, short: Spend) -> bool:
-        """Whether more budget is available now, from a shared pool.
+    async def request_more(self, need: Spend, short: Spend) -> bool:
+        """Requests more budget from a shared pool, if there is one; returns whether it got some.
 
         Args:
-            need: the most that a call may cost.
+            need: the maximum cost of a call.
             short: the amount that is missing; below 0 if nothing is.
         """
         return False
 
     def in_flight(self) -> Spend:
         """The cost reserved for calls in flight."""
-        return self.held
+        return self.reserved
 
     def _levels(self) -> list[Ceilings]:
         return [self, *(self.parent._levels() if self.parent else [])]
@@ -150,28 +151,28 @@ class Ceilings:
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
     async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
-        """Starts a debate: reserves the least cost of a decision.
+        """Starts a debate: reserves the cost of the smallest decision.
 
         Args:
             budget: from `moot.nodes._runtime.budget.open_budget`.
-            lost: see `lose`.
+            lost: see `count_lost_calls`.
 
         Raises:
-            BudgetExhausted: the ceilings, or those of the batch, cannot pay even for that.
+            BudgetExhausted: the ceilings, or those of the batch, cannot pay even for the smallest decision.
         """
-        self.take_up(budget)
-        self.lose(lost)
-        kept, self._kept = self._kept, {}
+        self.resume(budget)
+        self.count_lost_calls(lost)
+        deciding, self._deciding_calls = self._deciding_calls, {}
         need = Spend()
-        for asked in kept.values():
-            need = need.plus(asked.spend(self.prices))
+        for call in deciding.values():
+            need = need.plus(call.spend(self.prices))
 
-        def keep(_: Spend) -> None:
-            self._kept = kept
+        def take(_: Spend) -> None:
+            self._deciding_calls = deciding
 
-        await self._room_for(lambda: need, lambda _: NOTHING, math.inf, keep)
+        await self._take_when_available(lambda: need, lambda _: NOTHING, math.inf, take)
 
-    def take_up(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
+    def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
         """The same as `begin` for a resumed debate, but without checks; roles that have already decided get no
         reservation."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
@@ -179,140 +180,149 @@ class Ceilings:
         self.seconds = budget.get("seconds") or math.inf
         self.prices = budget.get("prices") or {}
         self.spent = spent_by(calls, self.prices)
-        asked = (PlannedCall(**one) for one in budget.get("kept") or ())
-        spoken = {call["role"] for call in calls}
-        self._kept = {(one.role, one.prompt): one for one in asked if one.role not in spoken}
+        planned = (PlannedCall(**call) for call in budget.get("kept") or ())
+        decided = {call["role"] for call in calls}
+        self._deciding_calls = {(call.role, call.prompt): call for call in planned if call.role not in decided}
         if self.parent:
             self.parent._parts.add(self)
-        self._look()
+        self._update_bounds()
 
-    def lose(self, lost: Spend) -> None:
+    def count_lost_calls(self, lost: Spend) -> None:
         """Counts calls of earlier runs of the debate whose replies were lost: the run was killed or calls failed."""
         self._lost = self._lost.plus(lost)
         self._count_earlier(lost)
 
     def start_clock(self) -> None:
-        """The debate's resources are loaded: its seconds count from here, a batch's from the start of the batch."""
+        """Starts the debate's clock after its resources are loaded. The clock of a batch starts with the batch."""
         self._started = time.monotonic()
 
-    def hand_on(self) -> None:
+    def pass_on_reservation(self) -> None:
         """Passes the reservation for the decision to an inner debate, whose verdict decides this one."""
-        self._kept = {}
+        self._deciding_calls = {}
 
     def end(self) -> None:
         """Releases the reservation of a debate that has ended or waits."""
-        self._kept = {}
+        self._deciding_calls = {}
         for level in self._levels():
             level._parts.discard(self)
-            level._wake()
+            level._wake_waiting()
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def decides(self, role: str, prompt: str) -> bool:
         """Whether budget is reserved for this call."""
-        return (role, prompt) in self._kept
+        return (role, prompt) in self._deciding_calls
 
-    async def reserve(self, asked: PlannedCall) -> Reservation:
+    async def reserve(self, planned: PlannedCall) -> Reservation:
         """Reserves budget for a call; waits as long as calls in flight may release some.
 
         Raises:
             BudgetExhausted: there is not enough left for it.
         """
-        key = (asked.role, asked.prompt)
-        own = self._kept.get(key)
+        key = (planned.role, planned.prompt)
+        own = self._deciding_calls.get(key)
         until = min(level._deadline(own is not None) for level in self._levels())
-        careful = own.bytes if own else 0
+        reserved_bytes = own.bytes if own else 0
 
-        def hold(need: Spend) -> None:
-            self._kept.pop(key, None)
-            self._was_made(asked)
+        def take(need: Spend) -> None:
+            self._deciding_calls.pop(key, None)
+            self._remember_call(planned)
             for level in self._levels():
-                level.held = level.held.plus(need)
+                level.reserved = level.reserved.plus(need)
 
         try:
-            need = await self._room_for(
-                lambda: asked.spend(self.prices, UNSURE, careful),
-                lambda need: self._kept_for(own, need) if own else NOTHING,
+            need = await self._take_when_available(
+                lambda: planned.spend(self.prices, UNCOUNTED_SHARE, reserved_bytes),
+                lambda need: self._usable_reserve(own, need) if own else NOTHING,
                 until,
-                hold,
+                take,
             )
         except BudgetExhausted:
-            self.left_out[asked.role] += 1
+            self.left_out[planned.role] += 1
             raise
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Reservation(need, None if until == math.inf else end)
 
-    def _kept_for(self, own: PlannedCall, need: Spend) -> Spend:
+    def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        A call that fits into it may use the debate's whole reservation. After lost calls this may be too little for
-        all roles that decide; then the ones that come first are called.
+        A call that is not larger than planned may use the debate's whole reservation. After lost calls this may be too
+        little for all roles that decide; then the first of them are called.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
-        room = (one if min(most) < math.inf else math.inf for one, most in zip(least, bounds, strict=True))
-        return self._kept_in_all() if need.fits(Spend(*room)) else least
+        reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
+        return self._own_reserve() if need.fits(Spend(*reserved)) else least
 
-    def _was_made(self, asked: PlannedCall) -> None:
-        self._last = asked
-        if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
-            self._least = asked
+    def _remember_call(self, planned: PlannedCall) -> None:
+        self._last = planned
+        if self._least is None or planned.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
+            self._least = planned
 
-    def release_reservation(self, held: Reservation, spent: Spend, seconds: float) -> None:
+    def release_reservation(self, reservation: Reservation, spent: Spend, seconds: float) -> None:
         """Releases a call's reservation and records its real cost.
 
         Args:
-            held: its reservation.
+            reservation: its reservation.
             spent: its real cost.
             seconds: its duration.
         """
-        with self._alone():
+        with self._lock():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first: a process killed after this line has spent it
-                level.held = level.held.minus(held.spend)
+                level.spent = level.spent.plus(spent)  # first, so that it counts even if the process is killed here
+                level.reserved = level.reserved.minus(reservation.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
-            level._wake()
+            level._wake_waiting()
 
-    def paid(self, asked: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
+    def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
         """Counts calls paid by an earlier run of the debate, with replies in the ledger; they are not made again.
 
         Args:
-            asked: the first call.
+            planned: the first call.
             calls: the calls from the ledger.
-            left_out: whether that run also had a call refused.
+            left_out: whether a call of that run was refused, too.
         """
         if not self.bounded:
             return
-        self.left_out += Counter([asked.role] * left_out)
+        self.left_out += Counter([planned.role] * left_out)
         if calls:
-            self._kept.pop((asked.role, asked.prompt), None)
-            self._was_made(asked)
+            self._deciding_calls.pop((planned.role, planned.prompt), None)
+            self._remember_call(planned)
         self._count_earlier(spent_by(calls, self.prices))
 
     def _count_earlier(self, spent: Spend) -> None:
-        with self._alone():
+        with self._lock():
             for level in self._levels():
-                if level.counts_kept:
+                if level.adds_earlier_runs:
                     level.spent = level.spent.plus(spent)
 
-    def came_to(self, held: Reservation, call: Call) -> Spend:
+    def real_cost(self, reservation: Reservation, call: Call) -> Spend:
         """The real cost of a call; if the endpoint does not count tokens, the cost that was reserved for it."""
-        return spent_by([call], self.prices) if is_counted(call) else held.spend
+        return spent_by([call], self.prices) if is_counted(call) else reservation.spend
 
-    async def _room_for(
+    async def _take_when_available(
         self,
         wanted: Callable[[], Spend],
-        kept_for: Callable[[Spend], Spend],
+        usable_reserve: Callable[[Spend], Spend],
         until: float,
         take: Callable[[Spend], None],
     ) -> Spend:
-        """Waits until an amount is available and takes it; meanwhile calls in flight may correct the bytes per
-        token."""
+        """Waits until an amount is available and takes it. Calls in flight may change the amount (bytes per token).
+
+        Args:
+            wanted: returns the amount.
+            usable_reserve: returns the part of the reservation for decisions that may be used for it.
+            until: the moment at which the wait ends.
+            take: reserves the amount.
+
+        Raises:
+            BudgetExhausted: the amount does not fit even if all calls in flight cost nothing, or it is too late.
+        """
         while True:
-            with self._alone():
+            with self._lock():
                 need = wanted()
-                own = kept_for(need)
-                short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
+                own = usable_reserve(need)
+                short = next((level for level in self._levels() if not need.fits(level._available().plus(own))), None)
                 late = time.monotonic() >= until
                 if short is None and not late:
                     take(need)
@@ -320,26 +330,28 @@ class Ceilings:
             if short is None or late:
                 for level in self._levels():
                     level.refused = level.refused or time.monotonic() >= level._deadline(False)
-                raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
-            if await short.more(need, need.minus(short._room().plus(own))):
+                raise BudgetExhausted("The call was not made: the time of `max_seconds` is used up.")
+            if await short.request_more(need, need.minus(short._available().plus(own))):
                 continue
             in_flight = short.in_flight()._replace(calls=0)
-            if not need.fits(short._room().plus(own).plus(in_flight)):
-                raise self._nothing_left(need, short, own)
+            if not need.fits(short._available().plus(own).plus(in_flight)):
+                raise self._exhausted_error(need, short, own)
             turn = asyncio.get_running_loop().create_future()
             short._waiting.append(turn)
-            left = min(until - time.monotonic(), short.again)
+            left = min(until - time.monotonic(), short.recheck_seconds)
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if left == math.inf else max(0, left)):
                     await turn
 
-    def _nothing_left(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
+    def _exhausted_error(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
         level.refused = True
-        room = level._room().plus(own)
+        room = level._available().plus(own)
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
-        detail = f"Not asked: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
+        detail = (
+            f"A call was not made: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
+        )
         if level is self and (lost := getattr(self._lost, name)):
             least = getattr(self.most, name) - getattr(room, name) + wanted
             enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
@@ -349,39 +361,39 @@ class Ceilings:
             )
         return BudgetExhausted(detail)
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Waits until a call or a debate within these ceilings has ended."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await turn
 
-    def _wake(self) -> None:
+    def _wake_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for turn in waiting:
             if not turn.done():
                 turn.set_result(None)
 
-    # --- what is left -------------------------------------------------------------------------------------------------
+    # --- the remaining budget -----------------------------------------------------------------------------------------
 
-    def kept(self) -> Spend:
+    def decision_reserve(self) -> Spend:
         """The reservation for roles that decide."""
-        total = self._kept_in_all()
+        total = self._own_reserve()
         for part in self._parts:
-            total = total.plus(part.kept())
+            total = total.plus(part.decision_reserve())
         return total
 
-    def _kept_in_all(self) -> Spend:
+    def _own_reserve(self) -> Spend:
         total = NOTHING
-        for asked in self._kept.values():
-            total = total.plus(asked.spend(self.prices))
+        for call in self._deciding_calls.values():
+            total = total.plus(call.spend(self.prices))
         return total
 
-    def _room(self) -> Spend:
-        return self.most.minus(self.spent).minus(self.held).minus(self.kept())
+    def _available(self) -> Spend:
+        return self.most.minus(self.spent).minus(self.reserved).minus(self.decision_reserve())
 
-    def _outlook(self) -> Spend:
+    def _obtainable(self) -> Spend:
         """The budget that is available or may still be leased."""
-        return self._room()
+        return self._available()
 
     def elapsed(self) -> float:
         """Seconds since the debate started or was resumed after a wait."""
@@ -391,8 +403,8 @@ class Ceilings:
         """The moment at which a call must end."""
         if self.seconds == math.inf:
             return math.inf
-        kept = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
-        return self._started + self.seconds - (0 if deciding else kept)
+        reserved = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
+        return self._started + self.seconds - (0 if deciding else reserved)
 
     def deadline(self) -> float:
         """The moment (`time.monotonic`) from which only roles that decide are called; infinite if there is none."""
@@ -406,36 +418,36 @@ class Ceilings:
         return (
             time.monotonic() >= self.deadline()
             or bool(self.left_out)
-            or not all(least.fits(level._outlook()) for level in self._levels())
+            or not all(least.fits(level._obtainable()) for level in self._levels())
         )
 
-    def affords(self) -> int:
+    def affordable_calls(self) -> int:
         """How many calls like the last one the budget pays for, without the reservation for deciding roles."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one
             for level in self._levels()
-            for room, one in zip(level._outlook(), need, strict=True)
+            for room, one in zip(level._obtainable(), need, strict=True)
             if one and room < math.inf
         )
         return max(0, math.floor(min(shares, default=0)))
 
-    def prompt_bytes(self, asked: PlannedCall) -> int | None:
-        """The most bytes (`weight_of`) that a deciding prompt may have; None if nothing bounds it.
+    def prompt_bytes(self, planned: PlannedCall) -> int | None:
+        """The maximum bytes (`weight_of`) of a deciding prompt; None if nothing bounds it.
 
-        They are the bytes reserved for it, and its share of the budget that is not reserved.
+        That is the sum of the bytes reserved for it and its share of the budget that is not reserved.
         """
-        kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
-        among, tokens = max(1, len(self._kept)), math.inf
-        for room in (level._outlook() for level in self._levels()):
+        own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
+        among, tokens = max(1, len(self._deciding_calls)), math.inf
+        for room in (level._obtainable() for level in self._levels()):
             tokens = min(tokens, max(0, room.tokens) / among)
             if price and price["input"]:
                 tokens = min(tokens, max(0, room.usd) / among / costs_of(1, 0, price)[0])
         if tokens == math.inf:
             return None
-        ratio = bytes_per_token(asked.model)
-        sure = UNSURE if ratio == BYTES_PER_TOKEN else MARGIN
-        return (kept.bytes if kept else 0) + math.floor(tokens * ratio * sure)
+        ratio = bytes_per_token(planned.model)
+        share = UNCOUNTED_SHARE if ratio == BYTES_PER_TOKEN else CONTEXT_SHARE
+        return (own.bytes if own else 0) + math.floor(tokens * ratio * share)
 
 
 _shared: ContextVar[Ceilings | None] = ContextVar("shared_ceilings", default=None)
@@ -449,19 +461,19 @@ def shared_ceilings(
     max_calls: int | None = None,
     max_seconds: float | None = None,
 ) -> Iterator[Ceilings]:
-    """Ceilings that all debates started within it share, in addition to the ceilings of their own settings.
+    """Context manager: debates started inside it share these ceilings, in addition to those of their own settings.
 
         with shared_ceilings(max_cost=2.0):
             documents = await asyncio.gather(*(graph.ainvoke({"claim": claim}) for claim in claims))
 
-    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They hold in
-    one event loop.
+    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They apply
+    within one event loop.
 
     Args:
-        budget: most tokens of prompts and replies.
-        max_cost: most USD; a model without a price is refused.
-        max_calls: most calls to models.
-        max_seconds: most seconds from here on.
+        budget: maximum number of tokens of prompts and replies.
+        max_cost: maximum cost in USD; a model without a price is refused.
+        max_calls: maximum number of calls to models.
+        max_seconds: maximum number of seconds from here on.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
     with share_ceilings(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
@@ -479,10 +491,10 @@ def share_ceilings(ceilings: Ceilings) -> Iterator[Ceilings]:
 
 
 def open_ceilings() -> Ceilings:
-    """The ceilings of a new debate: no bounds of its own yet, within the shared ones."""
+    """The ceilings of a new debate, within the shared ceilings; it has no bounds of its own yet."""
     return Ceilings(parent=_shared.get())
 
 
-def reservation_record(asked: PlannedCall) -> dict[str, Any]:
+def reservation_record(planned: PlannedCall) -> dict[str, Any]:
     """A call with a reservation, as plain JSON."""
-    return asdict(asked)
+    return asdict(planned)

@@ -1,4 +1,4 @@
-"""The one place that creates chat models and knows the peculiarities of providers."""
+"""Creates chat models; providers' peculiarities are handled here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, made_once, make_client
+from moot.core.endpoint import (
+    Endpoint,
+    create_once,
+    create_once_in_thread,
+    find_endpoint,
+    http_client,
+    is_loopback,
+    make_client,
+)
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.core.transport import Line, open_line
+from moot.core.transport import Connection, open_connection
 from moot.nodes._vendors.catalogue import VENDORS, Structure, check_provider, vendor_endpoint
 from moot.nodes._vendors.clients import vendor_chat
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,9 +39,12 @@ class ModelChoice(BaseModel):
 
     model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
     temperature: float | None = Field(default=None, ge=0, le=2, description="Sampling temperature.")
-    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Maximum number of tokens in a reply.")
     context_tokens: int | None = Field(
-        default=None, ge=256, le=100_000_000, description="Most tokens of a prompt and its reply (the model's context)."
+        default=None,
+        ge=256,
+        le=100_000_000,
+        description="Maximum number of tokens in a prompt and its reply (the context).",
     )
     structured_output: StructuredOutput | None = Field(default=None, description="How structured output is requested.")
     seed: int | None = Field(
@@ -49,8 +60,8 @@ class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
     ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
-    the client takes one, and ``json_mode`` whether it can request JSON without one. ``is_capped`` is true if the
-    length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
+    the client takes a schema, and ``json_mode`` whether it can request JSON without a schema. ``is_capped`` is true if
+    the length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
     """
 
     name: str
@@ -78,7 +89,7 @@ async def open_chat_model(
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
             LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: null leaves it to the endpoint.
-        max_tokens: most tokens of a reply; null leaves it to the endpoint.
+        max_tokens: maximum number of tokens in a reply; null leaves it to the endpoint.
         timeout: seconds per request.
         seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
 
@@ -104,11 +115,13 @@ async def open_chat_model(
         endpoint = find_endpoint(provider)
 
     async def make() -> ChatModel:
-        line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
+        line = await create_once_in_thread(
+            ("line", name, endpoint, timeout), lambda: open_connection(endpoint, name, timeout)
+        )
         http = await http_client(timeout, endpoint.base_url, name)
         return await asyncio.to_thread(model_on, line, http)
 
-    def model_on(line: Line, http: Any) -> ChatModel:
+    def model_on(line: Connection, http: Any) -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
         kind = chat_class()
@@ -118,10 +131,10 @@ async def open_chat_model(
             api_key=endpoint.api_key,
             temperature=temperature,
             timeout=timeout,
-            max_retries=0,  # the one retry loop is ours
+            max_retries=0,  # moot retries calls itself
             http_async_client=http,
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
-            http_socket_options=(),  # the HTTP client is ours
+            http_socket_options=(),  # moot passes its own HTTP client
             use_responses_api=False,
             stream_usage=True,  # if tokens are streamed, they are counted as well
             **limits,
@@ -130,7 +143,7 @@ async def open_chat_model(
             chat._line = line
         return ChatModel(name, chat, endpoint, tight)
 
-    return await made_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+    return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
 async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) -> ChatModel:
@@ -141,7 +154,7 @@ async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) ->
         chat = await vendor_chat(provider, model, endpoint, timeout, **wanted)
         return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode)
 
-    return await made_once(("chat", name, endpoint, *wanted.values(), timeout), make)
+    return await create_once(("chat", name, endpoint, *wanted.values(), timeout), make)
 
 
 @lru_cache(maxsize=64)
@@ -149,13 +162,13 @@ def sync_client(timeout: float, own_machine: bool) -> Any:
     """The HTTP client for LangChain's synchronous methods, never closed. Blocking.
 
     Raises:
-        UserError: as `make_client`.
+        UserError: see `make_client`.
     """
     address = "http://127.0.0.1" if own_machine else ""
     return make_client(imported("openai").DefaultHttpxClient, address, timeout=timeout)
 
 
-NEEDED = {
+EXPECTED_PARAMETERS = {
     "_convert_input": ["self", "model_input"],
     "_agenerate_with_cache": ["self", "messages", "stop", "run_manager", "kwargs"],
     "_get_request_payload": ["self", "input_", "stop", "kwargs"],
@@ -174,7 +187,9 @@ def chat_class() -> Any:
     """
     imported("openai.resources")  # otherwise imported on first use, which is not thread-safe
     base = imported("langchain_openai").ChatOpenAI
-    if changed := [name for name, known in NEEDED.items() if parameters_of(getattr(base, name, None)) != known]:
+    if changed := [
+        name for name, known in EXPECTED_PARAMETERS.items() if parameters_of(getattr(base, name, None)) != known
+    ]:
         warnings.warn(
             f"This release of langchain-openai differs in {', '.join(changed)}: models are called through the openai "
             "SDK, which takes longer. Install the release that moot was tested with.",

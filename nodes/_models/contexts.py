@@ -1,11 +1,11 @@
-"""A model's context (most tokens of a prompt and its reply), and estimates of a prompt's tokens.
+"""A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
 A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
 (``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
 often names its context; the smaller value then applies for the rest of the process.
 
-Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, by `BYTES_PER_TOKEN`, until the
-endpoint's own counts of this model's prompts say more.
+Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `BYTES_PER_TOKEN`,
+until the endpoint has counted prompts of this model.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from moot.nodes._models.prices import DATED
 from moot.nodes._models.sizes import entry_of
 
 BYTES_PER_TOKEN = 3.0
-"""For a model whose endpoint has counted nothing yet: less than in English text (above 4), so that prompts fit."""
-FEWEST, MOST = 0.5, 8.0
+"""The estimate before a model's endpoint has counted a prompt: less than in English text (above 4), so that prompts
+fit."""
+MIN_BYTES_PER_TOKEN, MAX_BYTES_PER_TOKEN = 0.5, 8.0
 """Bounds of the bytes per token, against absurd counts of an endpoint."""
-COUNTED = 500
-"""Least bytes of a prompt whose count is used: in short prompts the endpoint's own few tokens distort it."""
+FEWEST_COUNTED_BYTES = 500
+"""Token counts of prompts with fewer bytes are not used: the endpoint's own few tokens would distort the estimate."""
 DIGIT, OTHER_SCRIPT = 4, 2
 """Weight of a digit, and of a byte outside ASCII, in estimates, in bytes of English text. Many models
 take each digit as a token, and one or two bytes of other scripts: SmolLM2's tokens have 1.0 byte in a table of
 numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
-SLOWLY = 0.1
+RISE_SHARE = 0.1
 """The share of the difference by which an estimate rises; a lower count, which is safer, is used at once."""
-RESERVE = 512
+REPLY_RESERVE = 512
 """Tokens reserved for a reply without ``max_tokens``; a quarter of a small context."""
-MARGIN = 0.97
+CONTEXT_SHARE = 0.97
 """The share of the context that prompts may fill, because tokens are estimated and endpoints add some per message."""
 
 _PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
@@ -42,13 +43,14 @@ _HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, fil
 """Read at import, because the event loop must not wait for a disk."""
 
 _bytes_per_token: dict[str, float] = {}
-_refused: dict[tuple[str, str], int] = {}
+_learnt: dict[tuple[str, str], int] = {}
+"""Contexts learnt from refusals, by address and model."""
 
 
 def forget_contexts() -> None:
     """Forgets contexts and token counts learnt from endpoints; for tests."""
     _bytes_per_token.clear()
-    _refused.clear()
+    _learnt.clear()
 
 
 # --- tokens of prompts ------------------------------------------------------------------------------------------------
@@ -84,17 +86,17 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
         sent: bytes of a prompt's texts, as `weight_of` counts them.
         tokens: the endpoint's count; None if it returned none.
     """
-    if not tokens or sent < COUNTED:
+    if not tokens or sent < FEWEST_COUNTED_BYTES:
         return
-    found, before = min(MOST, max(FEWEST, sent / tokens)), bytes_per_token(model)
-    _bytes_per_token[model] = found if found < before else before + SLOWLY * (found - before)
+    found, before = min(MAX_BYTES_PER_TOKEN, max(MIN_BYTES_PER_TOKEN, sent / tokens)), bytes_per_token(model)
+    _bytes_per_token[model] = found if found < before else before + RISE_SHARE * (found - before)
 
 
 # --- contexts ---------------------------------------------------------------------------------------------------------
 
 
 def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
-    """The most tokens of a prompt and its reply together; None if not known.
+    """The maximum number of tokens in a prompt and its reply together; None if not known.
 
     Args:
         model: its name in the settings, provider:name.
@@ -102,8 +104,8 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
         setting: the user's value, which overrides the tables.
     """
     known = setting or listed_context(model)
-    refused = _refused.get((address, model)) if _refused else None
-    return min(known, refused) if known and refused else known or refused
+    learnt = _learnt.get((address, model)) if _learnt else None
+    return min(known, learnt) if known and learnt else known or learnt
 
 
 @lru_cache(maxsize=256)
@@ -127,13 +129,13 @@ def reply_room(context: int, max_tokens: int | None = None) -> int:
     """The tokens of a context that are reserved for a reply.
 
     Args:
-        context: of the model.
-        max_tokens: the most tokens of a reply, if that is set.
+        context: the model's context.
+        max_tokens: maximum number of tokens in a reply, if that is set.
     """
-    return max_tokens or min(RESERVE, context // 4)
+    return max_tokens or min(REPLY_RESERVE, context // 4)
 
 
-# --- what an endpoint says when it refuses ----------------------------------------------------------------------------
+# --- refusals of endpoints --------------------------------------------------------------------------------------------
 
 _NUMBER = r"(\d[\d,_]*)"
 _CONTEXT = re.compile(
@@ -149,50 +151,50 @@ _SENT = re.compile(
     rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
     re.IGNORECASE,
 )
-"""How they name the tokens of the refused prompt."""
+"""How these errors name the tokens of the refused prompt."""
 _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
 """Ollama names the number of excess tokens."""
 
 
-def refused_at(said: str) -> tuple[int | None, int | None, int | None]:
+def parse_refusal(text: str) -> tuple[int | None, int | None, int | None]:
     """Parses an endpoint's refusal of a long prompt: its context, the prompt's tokens, and the excess tokens.
 
     Args:
-        said: the error's text; each value is None if the text does not contain it.
+        text: the error's text; each value is None if the text does not contain it.
     """
-    return _figure(_CONTEXT, said), _figure(_SENT, said), _figure(_OVER, said)
+    return _number_in(_CONTEXT, text), _number_in(_SENT, text), _number_in(_OVER, text)
 
 
-def _figure(pattern: re.Pattern[str], said: str) -> int | None:
-    found = pattern.search(said)
+def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
     digits = next(filter(None, found.groups()), "") if found else ""
     return int(digits.replace(",", "").replace("_", "")[:12]) or None if digits else None
 
 
-def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: int | None = None) -> None:
+def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
     """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
     If the endpoint names no context, half of the prompt's tokens are assumed.
 
     Args:
         model: its name in the settings, provider:name.
-        address: of the endpoint.
-        said: the error's text.
+        address: the endpoint's address.
+        text: the error's text.
         sent: bytes of the prompt's texts, as `weight_of` counts them.
-        max_tokens: the most tokens of a reply, if that is set.
+        max_tokens: maximum number of tokens in a reply, if that is set.
     """
-    context, tokens, over = refused_at(said)
+    context, tokens, over = parse_refusal(text)
     known = context_of(model, address)
     if context and max_tokens and context <= max_tokens:
-        context += max_tokens  # some releases of vLLM name the rest beside max_tokens
+        context += max_tokens  # some releases of vLLM name the context without max_tokens
     tokens = tokens or (context + over if context and over else None)
     estimate = math.ceil(sent / bytes_per_token(model))
     if context is None:
         less = 3 * over // 2 if over else estimate // 2  # tokens may have more bytes than we estimate
         room = estimate - less if 4 * less < 3 * estimate else estimate // 2
-        context = room + (max_tokens or min(RESERVE, room // 3))
+        context = room + (max_tokens or min(REPLY_RESERVE, room // 3))
     context = max(1, min(context, known) if known else context)
-    _refused[address, model] = context
+    _learnt[address, model] = context
     if tokens is None and estimate <= context - reply_room(context, max_tokens):
-        tokens = context + context // 8  # it would fit by our estimate, so the estimate was too low
-    count_prompt(model, max(sent, COUNTED), tokens)
+        tokens = context + context // 8  # the prompt would fit by our estimate, so the estimate was too low
+    count_prompt(model, max(sent, FEWEST_COUNTED_BYTES), tokens)

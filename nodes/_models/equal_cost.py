@@ -1,4 +1,4 @@
-"""The cost of a debate, and settings that give another system the same budget: in tokens, in USD, or in calls."""
+"""The cost of a debate, and settings that give another system the same budget in tokens, USD or calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moot.nodes._records.entries import Call
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import Equal
 
-SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
+BUDGET_NAMES: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
 """The budgets that a control can share with its debate, in words."""
 SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
 """Settings that controls take from their debate."""
@@ -28,10 +28,10 @@ class FullCost(NamedTuple):
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, with replies from the ledger included; a call sent for several counts once.
+    """The cost of calls, with replies from the ledger included; equal calls that shared a request count once.
 
     Args:
-        calls: of a debate.
+        calls: the debate's calls.
         seconds: its duration; unknown if an earlier run made some of its calls.
         prices: from `read_prices`.
     """
@@ -43,10 +43,10 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
 
 def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """Settings with which self-consistency costs as much as a debate: it takes as many samples as that budget pays for.
+    """Settings with which self-consistency costs as much as a debate: as many samples as the debate's budget pays for.
 
-        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
-        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
+        ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
+        ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
 
     Args:
         debate: its cost.
@@ -70,20 +70,20 @@ def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or zero.
+    """The cost of a control as a multiple of its debate's, by quantity; None for a quantity that is unknown or zero.
 
-    ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5)) ==
+    ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
     """
     both = zip(FullCost._fields, control, debate, strict=True)
-    return {name: one / of if one is not None and of else None for name, one, of in both}
+    return {name: cost / base if cost is not None and base else None for name, cost, base in both}
 
 
 def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a control takes from a debate.
 
     Args:
-        kind: the settings of the control's graph.
-        settings: the debate's.
+        kind: the class of the settings of the control's graph.
+        settings: the debate's settings.
     """
     return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}

@@ -1,6 +1,6 @@
-"""A chat model without a model: it fills the JSON schema of a call, always the same way for the same prompt.
+"""A fake chat model: it fills the JSON schema of a call, always the same way for the same prompt.
 
-It is a provider like any other (``fake:SEED``), so that tests and trials of a graph take the real path.
+It is a provider like any other (``fake:SEED``), so that tests and trial runs of a graph use the real code.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-FOUND = "Nothing more has to be searched for."
+REPLY_AFTER_TOOL = "Nothing more has to be searched for."
 """The reply after a tool was called."""
 
 
 class FakeChatModel(BaseChatModel):
-    """Replies to calls with a schema with values drawn by a seed; to other calls with an empty object.
+    """Replies with values drawn by a seed if a call has a schema, else with an empty object.
 
     If tools are offered, it calls the first one once, with drawn arguments.
     """
@@ -51,8 +51,8 @@ class FakeChatModel(BaseChatModel):
         wanted = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
         rng = random.Random(f"{self.seed}{'' if self.call_seed is None else f'.{self.call_seed}'}\x1f{prompt}")
         called = any(isinstance(m, ToolMessage) for m in messages)
-        calls = [] if called else [_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
-        text = "" if calls else FOUND if called else json.dumps(draw(wanted, rng, wanted.get("$defs", {})))
+        calls = [] if called else [_draw_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
+        text = "" if calls else REPLY_AFTER_TOOL if called else json.dumps(draw(wanted, rng, wanted.get("$defs", {})))
         usage = {"input_tokens": len(prompt) // 4 + 1, "output_tokens": len(text) // 4 + 1, "total_tokens": 0}
         usage["total_tokens"] = usage["input_tokens"] + usage["output_tokens"]
         message = AIMessage(
@@ -64,7 +64,7 @@ class FakeChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
+def _draw_call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
     return ToolCall(name=tool["name"], args=draw(tool["parameters"], rng, {}), id="call", type="tool_call")
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
-from moot.nodes._models.ceilings import REPLY
+from moot.nodes._models.ceilings import REPLY_TOKENS
 from moot.nodes._models.chat_models import ChatModel
-from moot.nodes._models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room, weight_of
+from moot.nodes._models.contexts import CONTEXT_SHARE, bytes_of, bytes_per_token, context_of, reply_room, weight_of
 from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.shorten import drop_elements, shorten
 
@@ -23,8 +23,8 @@ class FittedMessages(NamedTuple):
     left_out: LeftOut | None = None
 
 
-def most_tokens(model: ChatModel) -> int | None:
-    """The most tokens of a model's reply; None if not set."""
+def max_reply_tokens(model: ChatModel) -> int | None:
+    """The maximum number of tokens in a model's reply; None if not set."""
     return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
 
 
@@ -42,19 +42,18 @@ def fit_messages(
         messages: a prompt or a conversation.
         model: the model that receives them.
         role: the role that makes the call.
-        context_tokens: as for `context_of`, the setting.
+        context_tokens: the setting, as for `context_of`.
         ranks: as for `shorten`.
-        room: bytes (`weight_of`) that the ceilings allow, if any; then all but the claim may be left
-            out.
+        room: bytes (`weight_of`) that the ceilings allow, if any; then everything but the claim may be left out.
 
     Raises:
         UserError: the shortest prompt is too long.
     """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
-    reply = reply_room(context, most_tokens(model)) if context else most_tokens(model) or REPLY
+    reply = reply_room(context, max_reply_tokens(model)) if context else max_reply_tokens(model) or REPLY_TOKENS
     per = bytes_per_token(model.name)
-    most = int(MARGIN * (context - reply) * per) if context else weight
+    most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight
     by_ceiling = room is not None and room < most
     if room is not None and by_ceiling:
         most, context = room, reply + max(0, math.ceil(room / per))
@@ -91,7 +90,7 @@ def fit_messages(
         "ids": made.ids,
         "rounds": made.rounds,
         "of_rounds": made.of_rounds,
-        "said": made.said,
+        "said": made.reasons_cut,
     }
     return FittedMessages(cut, least, left)
 

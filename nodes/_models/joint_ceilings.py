@@ -1,6 +1,6 @@
-"""Ceilings shared by several processes of a machine: each one's spending and reservations, in a memory-mapped file.
+"""Ceilings shared by several processes of a machine; their spending and reservations are in a memory-mapped file.
 
-Each process has its own place in the file and reads all places. A call's budget is checked and taken under a
+Each process writes its own section of the file and reads all sections. A call's budget is checked and taken under a
 lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings
 can span several runs of a command (`lasting_ceilings`).
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from moot.core.files import not_written
+from moot.core.files import write_error
 from moot.nodes._models.ceilings import Ceilings, share_ceilings
 from moot.nodes._models.spend import NOTHING, Spend
 
@@ -23,13 +23,13 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-SPENT, HELD, KEPT = range(3)
+SPENT, IN_FLIGHT, RESERVED = range(3)
 IS_POSSIBLE = fcntl is not None
-"""Whether this system supports the locks that this needs."""
+"""Whether this system supports locks between processes."""
 FIELDS = struct.Struct("3d")
-PLACE = 3 * FIELDS.size
+PROCESS_BYTES = 3 * FIELDS.size
 """Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""
-AGAIN = 0.2
+RECHECK_SECONDS = 0.2
 """Seconds after which a waiting call checks whether another process has released budget."""
 
 
@@ -38,20 +38,20 @@ class JointFile:
 
     Args:
         path: its path.
-        places: the number of processes; 0 to open an existing file.
-        lasting: whether an existing file keeps its content.
+        slots: the number of processes; 0 to open an existing file.
+        lasting: whether the content of an existing file stays.
 
     Raises:
         OSError: the file cannot be created.
     """
 
-    def __init__(self, path: Path, places: int = 0, *, lasting: bool = False) -> None:
-        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if places else 0), 0o600)
-        if places and not (lasting and os.fstat(self._handle).st_size == places * PLACE):
+    def __init__(self, path: Path, slots: int = 0, *, lasting: bool = False) -> None:
+        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if slots else 0), 0o600)
+        if slots and not (lasting and os.fstat(self._handle).st_size == slots * PROCESS_BYTES):
             os.ftruncate(self._handle, 0)
-            os.write(self._handle, bytes(places * PLACE))  # mapping a file with holes fails if the disk is full
+            os.write(self._handle, bytes(slots * PROCESS_BYTES))  # mapping a file with holes fails if the disk is full
         self._memory = mmap.mmap(self._handle, 0)
-        self.places = range(len(self._memory) // PLACE)
+        self.slots = range(len(self._memory) // PROCESS_BYTES)
 
     def close(self) -> None:
         """Closes the file."""
@@ -59,7 +59,7 @@ class JointFile:
         os.close(self._handle)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """A lock between processes; on systems without such locks (`IS_POSSIBLE` is false) there is only one
         process."""
         if not IS_POSSIBLE:
@@ -71,28 +71,28 @@ class JointFile:
         finally:
             fcntl.lockf(self._handle, fcntl.LOCK_UN)
 
-    def read(self, place: int, what: int) -> Spend:
+    def read(self, slot: int, what: int) -> Spend:
         """Reads the values of a process."""
-        return Spend(*FIELDS.unpack_from(self._memory, place * PLACE + what * FIELDS.size))
+        return Spend(*FIELDS.unpack_from(self._memory, slot * PROCESS_BYTES + what * FIELDS.size))
 
-    def write(self, place: int, what: int, spend: Spend) -> None:
+    def write(self, slot: int, what: int, spend: Spend) -> None:
         """Writes the values of a process."""
-        FIELDS.pack_into(self._memory, place * PLACE + what * FIELDS.size, *spend)
+        FIELDS.pack_into(self._memory, slot * PROCESS_BYTES + what * FIELDS.size, *spend)
 
-    def total(self, what: int, but: int | None = None) -> Spend:
-        """The sum over all processes but one."""
+    def total(self, what: int, without: int | None = None) -> Spend:
+        """The sum over all processes, except the process with the number ``without``."""
         total = NOTHING
-        for place in self.places:
-            total = total if place == but else total.plus(self.read(place, what))
+        for slot in self.slots:
+            total = total if slot == without else total.plus(self.read(slot, what))
         return total
 
-    def left_by_dead(self, place: int) -> None:
+    def settle_killed(self, slot: int) -> None:
         """Settles the account of a killed process: its calls in flight count as spent, and its reservation is
         released."""
-        with self.alone():
-            self.write(place, SPENT, self.read(place, SPENT).plus(self.read(place, HELD)))
-            self.write(place, HELD, NOTHING)
-            self.write(place, KEPT, NOTHING)
+        with self.lock():
+            self.write(slot, SPENT, self.read(slot, SPENT).plus(self.read(slot, IN_FLIGHT)))
+            self.write(slot, IN_FLIGHT, NOTHING)
+            self.write(slot, RESERVED, NOTHING)
 
 
 class JointCeilings(Ceilings):
@@ -100,53 +100,55 @@ class JointCeilings(Ceilings):
 
     Args:
         file: the file.
-        place: the process's own.
+        slot: the process's number in the file.
         most: the bounds.
-        seconds: most seconds from now.
+        seconds: maximum number of seconds from now.
     """
 
-    again = AGAIN
+    recheck_seconds = RECHECK_SECONDS
 
-    def __init__(self, file: JointFile, place: int, most: Spend, seconds: float) -> None:
+    def __init__(self, file: JointFile, slot: int, most: Spend, seconds: float) -> None:
         self._file = file
-        self._place = place
-        super().__init__(most, seconds, spent=file.read(place, SPENT), counts_kept=False)
+        self._slot = slot
+        super().__init__(most, seconds, spent=file.read(slot, SPENT), adds_earlier_runs=False)
 
     @property
     def spent(self) -> Spend:
         """The amount that this process has spent."""
-        return self._file.read(self._place, SPENT)
+        return self._file.read(self._slot, SPENT)
 
     @spent.setter
     def spent(self, spend: Spend) -> None:
-        self._file.write(self._place, SPENT, spend)
+        self._file.write(self._slot, SPENT, spend)
 
     @property
-    def held(self) -> Spend:
+    def reserved(self) -> Spend:
         """The reservations for this process's calls in flight."""
-        return self._file.read(self._place, HELD)
+        return self._file.read(self._slot, IN_FLIGHT)
 
-    @held.setter
-    def held(self, spend: Spend) -> None:
-        self._file.write(self._place, HELD, spend)
+    @reserved.setter
+    def reserved(self, spend: Spend) -> None:
+        self._file.write(self._slot, IN_FLIGHT, spend)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """The lock of `JointFile`; on release this process's reservation is written for the others."""
-        with self._file.alone():
+        with self._file.lock():
             yield
-            self._file.write(self._place, KEPT, super().kept())
+            self._file.write(self._slot, RESERVED, super().decision_reserve())
 
     def in_flight(self) -> Spend:
         """The reservations for the calls in flight of all processes."""
-        return self._file.total(HELD)
+        return self._file.total(IN_FLIGHT)
 
-    def kept(self) -> Spend:
-        """The reservations of all processes."""
-        return super().kept().plus(self._file.total(KEPT, but=self._place))
+    def decision_reserve(self) -> Spend:
+        """The reservations of all processes for roles that decide."""
+        return super().decision_reserve().plus(self._file.total(RESERVED, without=self._slot))
 
-    def _room(self) -> Spend:
-        return self.most.minus(self._file.total(SPENT)).minus(self._file.total(HELD)).minus(self.kept())
+    def _available(self) -> Spend:
+        return (
+            self.most.minus(self._file.total(SPENT)).minus(self._file.total(IN_FLIGHT)).minus(self.decision_reserve())
+        )
 
 
 @contextmanager
@@ -158,7 +160,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
     Args:
         path: the file, which is created if it does not exist.
         most: the bounds of all runs together.
-        seconds: most seconds of this run.
+        seconds: maximum number of seconds of this run.
 
     Raises:
         UserError: the file cannot be created.
@@ -166,9 +168,9 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
     try:
         file = JointFile(path, 1, lasting=True)
     except OSError as error:
-        raise not_written(path, error) from error
+        raise write_error(path, error) from error
     try:
-        file.left_by_dead(0)
+        file.settle_killed(0)
         with share_ceilings(JointCeilings(file, 0, most, seconds)) as ceilings:
             yield ceilings
     finally:

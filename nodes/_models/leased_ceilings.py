@@ -22,18 +22,18 @@ class LeasedCeilings(Ceilings):
     Args:
         lease: leases more budget.
         most: the bounds of all processes together.
-        seconds: most seconds from now.
+        seconds: maximum number of seconds from now.
     """
 
     def __init__(self, lease: Lease, most: Spend, seconds: float) -> None:
-        none = Spend(*(math.inf if one == math.inf else 0 for one in most))
-        super().__init__(none, seconds, counts_kept=False)
+        nothing_leased = Spend(*(math.inf if one == math.inf else 0 for one in most))
+        super().__init__(nothing_leased, seconds, adds_earlier_runs=False)
         self._lease = lease
         self._left = most
         self._leasing = asyncio.Lock()
 
-    async def more(self, need: Spend, short: Spend) -> bool:
-        """The same as `Ceilings.more`: leases another block."""
+    async def request_more(self, need: Spend, short: Spend) -> bool:
+        """The same as `Ceilings.request_more`: leases another block."""
         before = self.most
         async with self._leasing:
             if self.most != before:
@@ -49,9 +49,9 @@ class LeasedCeilings(Ceilings):
 
     def unused(self) -> Spend:
         """Returns the budget that is neither spent nor reserved, and ends its lease."""
-        unused = self._bounded(self._room())
+        unused = self._bounded(self._available())
         self.most = self.most.minus(unused)
         return unused
 
-    def _outlook(self) -> Spend:
-        return self._room().plus(self._left)
+    def _obtainable(self) -> Spend:
+        return self._available().plus(self._left)

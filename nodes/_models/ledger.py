@@ -14,8 +14,8 @@ from moot.nodes._records.entries import Call, Turn, Warned
 T = TypeVar("T")
 
 branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
-"""A coroutine's position in its node: the number of earlier groups of parallel calls, its index in its group, and so
-on inward. Entries are in this order, whichever call ends first."""
+"""A coroutine's position in its node: the number of earlier groups of parallel calls, its index in its group, and the
+same for groups inside it. Entries are in this order, whichever call ends first."""
 
 
 @dataclass
@@ -33,16 +33,16 @@ class Ledger:
     calls: list[Call] = field(default_factory=list)
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
-    asked: Counter[Any] = field(default_factory=Counter, repr=False)
+    times_made: Counter[Any] = field(default_factory=Counter, repr=False)
     """How often each branch has made the same call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 
-    def note(self, call: Call) -> None:
+    def add_call(self, call: Call) -> None:
         """Records a call."""
         _insert(self.calls, self._places[0], call)
 
-    def part(self) -> Ledger:
-        """An empty ledger for the same place."""
+    def empty_copy(self) -> Ledger:
+        """An empty ledger for the same node and turn."""
         return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:
@@ -50,8 +50,8 @@ class Ledger:
         warned: Warned = {"kind": kind, "where": where or self.place(), "detail": detail}
         _insert(self.warnings, self._places[1], warned)
 
-    def take(self, turn: Turn) -> None:
-        """Later entries belong to this turn."""
+    def set_turn(self, turn: Turn) -> None:
+        """Sets the turn that later entries belong to."""
         self.phase, self.round, self.agent = turn["phase"], turn["round"], turn["agent"]
         self.number = turn.get("number")
 
@@ -65,7 +65,7 @@ class Ledger:
 
 
 def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
-    """Adds an item after those of earlier branches and its own."""
+    """Adds an item after the items of earlier branches and the earlier items of its own branch."""
     place = branch.get()
     at = len(places)
     while at and places[at - 1] > place:
@@ -75,7 +75,7 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Records the failure of an optional call and returns its outcome; warns of it unless reply warnings did."""
+    """Records the failure of an optional call and returns its outcome; warns of it, except for an unusable reply."""
     if isinstance(error, ReplyError):
         return error.kind
     ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.utils.uuid import uuid7
 from langchain_openai import ChatOpenAI
-from moot.core.transport import Line
+from moot.core.transport import Connection
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel, PrivateAttr
 
@@ -26,14 +26,14 @@ Base: Any = ChatOpenAI
 FOR_CALLBACKS = ("ls_structured_output_format", "structured_output_format")
 """Options of a call that only callbacks read."""
 
-OF_THE_SDK = frozenset({"response_format", "extra_headers", "extra_query", "timeout"})
+SDK_ONLY = frozenset({"response_format", "extra_headers", "extra_query", "timeout"})
 """Parts of a request that the openai SDK handles in its own way."""
 
 
 class OpenAICompatible(Base):  # type: ignore[misc]
-    """`ChatOpenAI` with its own conversions, but with our requests."""
+    """`ChatOpenAI`, but the requests are sent by moot's own transport (`Line`)."""
 
-    _line: Line | None = PrivateAttr(None)  # a copy made by langchain-core has none
+    _line: Connection | None = PrivateAttr(None)  # None in a copy made by langchain-core
 
     async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
         manager = AsyncCallbackManager.configure(callbacks_in(config), self.callbacks, self.verbose)
@@ -53,11 +53,11 @@ class OpenAICompatible(Base):  # type: ignore[misc]
 
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
         payload = self._get_request_payload(messages, stop=stop, **options)
-        line = self._line_for(payload)
+        line = self._own_connection(payload)
         if line is None:
             return await super()._agenerate(messages, stop, run_manager, **options)
         reply = await line.post("/chat/completions", request_of(payload))
-        result = self._create_chat_result(as_the_sdk_gives(as_it_may_be(reply), ChatCompletion))
+        result = self._create_chat_result(with_missing_fields(without_invalid_values(reply), ChatCompletion))
         if result.generations:
             refusal = reply["choices"][0]["message"].get("refusal")
             result.generations[0].message.additional_kwargs["refusal"] = refusal
@@ -76,14 +76,14 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         if self._should_stream_usage(stream_usage, **streamed):
             streamed["stream_options"] = {"include_usage": True}
         payload = self._get_request_payload(messages, stop=stop, **streamed)
-        line = self._line_for(payload)
+        line = self._own_connection(payload)
         if line is None:
             async for chunk in super()._astream(messages, stop, run_manager, stream_usage=stream_usage, **options):
                 yield chunk
             return
         kind: Any = AIMessageChunk
         async for event in line.stream("/chat/completions", request_of(payload)):
-            whole = as_the_sdk_gives(as_it_may_be(event), ChatCompletionChunk)
+            whole = with_missing_fields(without_invalid_values(event), ChatCompletionChunk)
             chunk = self._convert_chunk_to_generation_chunk(whole, kind, {})
             if chunk is None:
                 continue
@@ -94,21 +94,21 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             yield chunk
 
     def _dict_for_compat(self) -> dict[str, Any]:
-        # langchain-core would switch warnings off and on around this, twice a call and for all threads.
+        # langchain-core would switch warnings off and on around this, twice per call and for all threads.
         described: dict[str, Any] = self.asdict()
         return described
 
-    def _line_for(self, payload: Mapping[str, Any]) -> Line | None:
-        of_the_sdk = (
-            not OF_THE_SDK.isdisjoint(payload)
+    def _own_connection(self, payload: Mapping[str, Any]) -> Connection | None:
+        needs_sdk = (
+            not SDK_ONLY.isdisjoint(payload)
             or "messages" not in payload
             or self.include_response_headers
             or getattr(self, "_uses_gateway", False)
         )
-        return None if of_the_sdk else self._line
+        return None if needs_sdk else self._line
 
 
-# langchain-core reads it at each call, and computing it takes a tenth of the call.
+# langchain-core reads the signature at each call, and computing it takes a tenth of the call's time.
 generate: Any = OpenAICompatible._agenerate
 generate.__signature__ = inspect.signature(generate)
 
@@ -130,8 +130,8 @@ MOST_TOKENS = 2**53
 """Upper bound of a number of tokens."""
 
 
-def as_it_may_be(reply: Any) -> Any:
-    """A reply without invalid values beside its text: counts that are not numbers, names that are not texts."""
+def without_invalid_values(reply: Any) -> Any:
+    """A reply without invalid values in the fields besides its text, such as counts that are not numbers."""
     if isinstance(reply, dict):
         for name in ("id", "model"):
             if not isinstance(reply.get(name, ""), str):
@@ -142,7 +142,7 @@ def as_it_may_be(reply: Any) -> Any:
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """The usage that an endpoint reports, with numbers given as texts converted. None unless both counts are there."""
+    """The usage that an endpoint reports, with texts converted to numbers. None unless both counts are present."""
     if not isinstance(usage, dict):
         return None
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))
@@ -164,26 +164,26 @@ def count_of(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
-def as_the_sdk_gives(value: Any, kind: Any) -> Any:
-    """JSON with None for each field that the endpoint left out, as in the openai SDK's model of it."""
+def with_missing_fields(value: Any, kind: Any) -> Any:
+    """JSON with None for each field that the endpoint left out, as the openai SDK returns it."""
     if isinstance(value, list):
         for one in value:
-            as_the_sdk_gives(one, kind)
+            with_missing_fields(one, kind)
     elif isinstance(value, dict):
-        for name, inner in parts_of(kind).items():
+        for name, inner in fields_of(kind).items():
             if value.setdefault(name, None) and inner:
-                as_the_sdk_gives(value[name], inner)
+                with_missing_fields(value[name], inner)
     return value
 
 
 @lru_cache
-def parts_of(kind: Any) -> dict[str, Any]:
-    """The fields of a Pydantic model, each with the one model in its type (also in a list); None if there is none."""
+def fields_of(kind: Any) -> dict[str, Any]:
+    """The fields of a Pydantic model, each with the only model in its type (also in a list), or None."""
 
     def models(annotation: Any) -> set[Any]:
         if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
             return {annotation}
         return {model for part in get_args(annotation) for model in models(part)}
 
-    held = {name: models(field.annotation) for name, field in kind.model_fields.items()}
-    return {name: next(iter(found)) if len(found) == 1 else None for name, found in held.items()}
+    inner = {name: models(field.annotation) for name, field in kind.model_fields.items()}
+    return {name: next(iter(found)) if len(found) == 1 else None for name, found in inner.items()}

@@ -1,10 +1,10 @@
 """The prices of models, and the cost of calls.
 
-The table is ``prices.jsonl``, one model a line: ``model`` (as settings name it, provider:name), ``input`` and
-``output`` (USD for a million tokens of prompts and of replies), and beside these ``as_of`` (year and month), ``source``
+The table is ``prices.jsonl``, with one model per line: ``model`` (as settings name it, provider:name), ``input`` and
+``output`` (USD for a million tokens of prompts and of replies), and also ``as_of`` (year and month), ``source``
 and ``note``; ``context`` is read by `moot.nodes._models.contexts`, and has its own source. These are list prices,
-without discounts (for cached prompts, say); they change, so check those that you rely on. A file of yours in the same
-form, named in ``MOOT_PRICES``, overrides the prices of the models that it names.
+without discounts (for cached prompts, say). Prices change: check them before you rely on them. A file of yours in the
+same form, named in ``MOOT_PRICES``, overrides the prices of the models that it lists.
 """
 
 from __future__ import annotations
@@ -55,33 +55,34 @@ def read_prices(path: Path | None = None) -> dict[str, Price]:
     """Prices by model: moot's table, overridden by the entries of a file. Blocking.
 
     Args:
-        path: the file; by default the one that the environment variable ``MOOT_PRICES`` names, if any.
+        path: the file; by default the file that the environment variable ``MOOT_PRICES`` names, if it is set.
 
     Raises:
         UserError: the file cannot be read, or a line of it is not a valid price.
     """
     named = str(path or "") or os.environ.get("MOOT_PRICES", "").strip()
-    return _shipped() | (_own(Path(named)) if named else {})
+    return _shipped_prices() | (_read_file(Path(named)) if named else {})
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> dict[str, Price]:
-    return _parsed((resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8"), "prices.jsonl")
+def _shipped_prices() -> dict[str, Price]:
+    file = resources.files("moot.nodes._models") / "prices.jsonl"
+    return _parse_prices(file.read_text(encoding="utf-8"), file.name)
 
 
-def _own(file: Path) -> dict[str, Price]:
+def _read_file(file: Path) -> dict[str, Price]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise UserError(f"There is no file {file} to read prices from: MOOT_PRICES.", kind="missing_file") from error
+        raise UserError(f"There is no file {file}, which MOOT_PRICES names.", kind="missing_file") from error
     except OSError as error:
         raise UserError(f"{file} cannot be read ({error.strerror}).", kind="invalid_file") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{file}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
-    return _parsed(text, file.name)
+    return _parse_prices(text, file.name)
 
 
-def _parsed(text: str, name: str) -> dict[str, Price]:
+def _parse_prices(text: str, name: str) -> dict[str, Price]:
     """The prices in a table's lines; ``name`` is the name of the file in errors."""
     prices: dict[str, Price] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -90,14 +91,14 @@ def _parsed(text: str, name: str) -> dict[str, Price]:
         try:
             entry = Entry.model_validate_json(line)
         except ValidationError as error:
-            raise _no_price(f"{name}, line {number}", error) from error
+            raise _invalid_price_error(f"{name}, line {number}", error) from error
         if entry.model in prices:
             raise UserError(f"{name}, line {number}: {entry.model} has a price already.", kind="invalid_file")
         prices[entry.model] = {"input": entry.input, "output": entry.output}
     return prices
 
 
-def _no_price(where: str, error: ValidationError) -> UserError:
+def _invalid_price_error(where: str, error: ValidationError) -> UserError:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     return UserError(
@@ -118,7 +119,7 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known; a call that failed without a count, or was shared, has none."""
+    """Whether the tokens of a call are known. Shared calls and failed calls without a count count as zero."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
@@ -147,14 +148,14 @@ def _cost(call: Call, price: Price | None) -> float | None:
         return 0.0
     if price is None:
         return None
-    return sum(_parts(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price))
+    return sum(_costs_in_millionths(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price))
 
 
 def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
     """The cost of a prompt and its reply, in USD."""
-    prompt, reply = _parts(prompt_tokens, completion_tokens, price)
+    prompt, reply = _costs_in_millionths(prompt_tokens, completion_tokens, price)
     return prompt / MILLION, reply / MILLION
 
 
-def _parts(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
+def _costs_in_millionths(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
     return prompt_tokens * price["input"], completion_tokens * price["output"]

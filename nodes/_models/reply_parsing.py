@@ -19,13 +19,13 @@ R = TypeVar("R", bound=Reply)
 OBJECT = re.compile(r"\{\s*\"")
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 DECODER = json.JSONDecoder()
-HALF = re.compile("[\ud800-\udfff]")
-DEEPEST = 5
-"""Most levels of lists and objects that are searched in a reply; no valid reply has as many."""
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_LEVELS = 5
+"""Maximum number of levels of lists and objects that are searched in a reply; no valid reply has as many."""
 MOST_OBJECTS = 10_000
-"""Most starting points of an object that are tried in a reply."""
+"""Maximum number of starting points of an object that are tried in a reply."""
 MOST_REPLIES = 100
-"""Most objects that are read in a reply."""
+"""Maximum number of objects that are read in a reply."""
 
 
 def text_of(message: AIMessage) -> str:
@@ -33,38 +33,45 @@ def text_of(message: AIMessage) -> str:
     return str(message.text).encode(errors="replace").decode()
 
 
-SAID = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "response_metadata")
+FROM_ENDPOINT = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "response_metadata")
 """The parts of a message that come from the endpoint."""
 
 
-def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
-    """A model's reply without the keys of the environment, which some endpoints repeat.
+def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
+    """A model's reply without the API keys in the environment, which some endpoints repeat.
 
     Args:
         message: the reply.
-        keys: from `held_keys`.
+        keys: from `environment_keys`.
     """
-    said = message if isinstance(message, AIMessage) else AIMessage(message.content)
+    reply = message if isinstance(message, AIMessage) else AIMessage(message.content)
     if not keys:
-        return said
-    fields = {name: getattr(said, name) for name in SAID}
-    shown = without_keys(fields, keys)
-    return said if shown == fields else said.model_copy(update=shown)
+        return reply
+    fields = {name: getattr(reply, name) for name in FROM_ENDPOINT}
+    clean = without_keys(fields, keys)
+    return reply if clean == fields else reply.model_copy(update=clean)
 
 
-REFUSED = {"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "guardrail_intervened"}
-CUT = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
+REFUSAL_REASONS = {
+    "content_filter",
+    "content_filtered",
+    "refusal",
+    "safety",
+    "prohibited_content",
+    "guardrail_intervened",
+}
+CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
 """The providers' reasons for the end of a reply."""
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; empty if it can."""
+    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; both empty if it can."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
-    if refusal or finish in REFUSED:
+    if refusal or finish in REFUSAL_REASONS:
         return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
-    if finish in CUT:
+    if finish in CUT_REASONS:
         return "cut", "it was cut off at the limit of its length"
     return ("", "") if text_of(message).strip() else ("empty", "it was empty")
 
@@ -92,13 +99,13 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
         except PydanticSerializationError:
             problems.append("it holds half a character (a lone surrogate)")
         except ValidationError as error:
-            problems.append("; ".join(_problem(e) for e in error.errors()[:3]))
+            problems.append("; ".join(_problem_in_words(e) for e in error.errors()[:3]))
     if len(found) == 1:
         return found[0], "ok", ""
     return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
 
 
-def clean_texts(value: Any, levels: int = DEEPEST) -> Any:
+def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
     """A reply's texts without invisible and control characters; lone surrogates stay, so that they are refused.
 
     Args:
@@ -106,22 +113,22 @@ def clean_texts(value: Any, levels: int = DEEPEST) -> Any:
         levels: the depth to which it is cleaned.
     """
     if isinstance(value, str):
-        return value if HALF.search(value) else clean(value)
+        return value if LONE_SURROGATE.search(value) else clean(value)
     if isinstance(value, list) and levels:
         return [clean_texts(item, levels - 1) for item in value]
     return {k: clean_texts(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value
 
 
-def _problem(error: Any) -> str:
+def _problem_in_words(error: Any) -> str:
     place = ".".join(str(part) for part in error["loc"])
     return f"`{place}` {str(error['msg']).removeprefix('Value error, ')}"[:300]
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """The complete JSON objects that are not empty, bare, fenced or in prose, in order; none inside another.
+    """The outermost complete JSON objects of a text in order, without empty ones: bare, fenced or in prose.
 
     Nothing is repaired: an incomplete object and the objects inside it are ignored. The thoughts before an answer
-    (between ``<think>`` tags) are not read. One call takes little time, whatever the text.
+    (between ``<think>`` tags) are not read. It is fast for any text.
     """
     found: list[dict[str, Any]] = []
     thought = THOUGHT.match(text)
@@ -132,11 +139,11 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # it was an object up to there, so any later start is inside it
+            end = error.pos  # the object is valid up to there, so any later start is inside it
             if error.msg.startswith("Unterminated"):
                 break
             continue
         except (RecursionError, ValueError):
-            break  # nested too deeply, or a number too long: each further start would take as long
+            break  # nested too deeply, or a number is too long: each further attempt would take as long
         found.append(value)
     return found[:MOST_REPLIES]

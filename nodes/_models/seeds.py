@@ -12,11 +12,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from moot.core.ledger.records import canonical
 from moot.nodes._models.fake import FakeChatModel
-from moot.nodes._models.kept import key_messages
+from moot.nodes._models.ledger_messages import key_messages
 
 
 def derived_seed(seed: int, *parts: Any) -> int:
-    """A seed derived from another one: the first 31 bits of the SHA-256 of both, as a JSON list. Endpoints
+    """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list. Endpoints
     take integers from 0 to 2**31 - 1.
 
         derived_seed(1, "agent-1", 1, 1) == 111733665
@@ -25,8 +25,8 @@ def derived_seed(seed: int, *parts: Any) -> int:
     Seeds of different parts are equal only by chance: among n of them with a probability of about n**2 / 2**32.
 
     Args:
-        seed: of the run.
-        parts: the values that identify its call, as plain JSON values.
+        seed: the run's seed.
+        parts: the values that identify the call, as plain JSON values.
 
     Raises:
         ValueError, TypeError: a part is not a JSON value.
@@ -36,31 +36,31 @@ def derived_seed(seed: int, *parts: Any) -> int:
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds of one question's messages: the second try, and a shortened prompt, have their own.
+    """The seeds for the messages of one question; a second try and a shortened prompt have seeds of their own.
 
     Args:
-        seed: of the run.
-        asks: the identity of the question in the debate: role, round, sample and so on.
-        messages: the messages in the usual case.
+        seed: the run's seed.
+        question: the identity of the question in the debate: role, round, sample and so on.
+        messages: the messages of the first try, not shortened.
         earlier: the number of earlier places of the debate with the same question.
     """
 
     seed: int
-    asks: tuple[Any, ...]
+    question: tuple[Any, ...]
     messages: Sequence[BaseMessage]
     earlier: int = 0
 
     @cached_property
-    def first(self) -> int:
-        """The seed of the usual messages."""
-        return self._of(self.messages)
+    def first_seed(self) -> int:
+        """The seed of the first try, if its messages are not shortened."""
+        return self._derive(self.messages)
 
-    def of(self, messages: Sequence[BaseMessage]) -> int:
+    def seed_of(self, messages: Sequence[BaseMessage]) -> int:
         """The seed of these messages."""
-        return self.first if messages is self.messages else self._of(messages)
+        return self.first_seed if messages is self.messages else self._derive(messages)
 
-    def _of(self, messages: Sequence[BaseMessage]) -> int:
-        return derived_seed(self.seed, *self.asks, key_messages(messages), self.earlier)
+    def _derive(self, messages: Sequence[BaseMessage]) -> int:
+        return derived_seed(self.seed, *self.question, key_messages(messages), self.earlier)
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:

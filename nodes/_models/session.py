@@ -16,9 +16,9 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
 from moot.core.ledger.records import Status
-from moot.core.redaction import Keys, held_keys
+from moot.core.redaction import Keys, environment_keys
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, begin_keeping
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, open_debate_ledger
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
 from moot.nodes._telemetry.logs import log_end, log_start
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
-"""Its key in LangGraph's ``configurable``; keys with this prefix are not in traces or checkpoints."""
+"""The session's key in LangGraph's ``configurable``; keys with this prefix are not in traces or checkpoints."""
 CEILINGS = "__moot_ceilings"
 """The key of the ceilings of a debate within a debate."""
 
@@ -46,14 +46,14 @@ class Session:
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     use: LedgerUse = field(default_factory=LedgerUse)
-    keeping: DebateLedger | None = None
+    debate_ledger: DebateLedger | None = None
     """The ledger for this debate's calls; set when it starts."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
-    """The end of a run without a document."""
+    """The status of a run that ends without a document."""
     recorder: Recorder | None = None
-    """The recorder that follows this debate to its end, besides the ledger."""
+    """The recorder that is called when the debate begins and ends."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
     """The config that the run was started with."""
     state: Mapping[str, Any] = field(default_factory=dict)
@@ -75,49 +75,49 @@ class Session:
     def __post_init__(self) -> None:
         self.id = self.id or self.before.get("id") or ""
         if budget := self.before.get("budget"):
-            self.ceilings.take_up(budget, self.before.get("calls") or [])
+            self.ceilings.resume(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """Records that a debate starts, before its first call; returns its id. An inner debate gets the id of the outer
-        one.
+        """Records that a debate starts, before its first call; returns its id. An inner debate gets the outer debate's
+        id.
 
         Args:
             graph: the system.
             given: the debate's input.
             settings: the debate's settings.
         """
-        if self.keeping is None:
-            self.keeping = await begin_keeping(self.use, graph, given, settings.recorded(), self.id)
-        self.id = self.keeping.id if self.keeping and self.is_written else self.id or uuid4().hex
-        self._told(graph, again=False)
-        await self._begun()
+        if self.debate_ledger is None:
+            self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
+        self.id = self.debate_ledger.id if self.debate_ledger and self.is_written else self.id or uuid4().hex
+        self._announce(graph, resumed=False)
+        await self._notify_recorder()
         return self.id
 
-    async def go_on(self, *, replied: bool) -> None:
+    async def resume(self, *, replied: bool) -> None:
         """Resumes the debate from its saved state.
 
         Args:
             replied: whether it is resumed with a person's reply.
         """
-        if self.id and self.keeping is None:
+        if self.id and self.debate_ledger is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
             replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
-            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
-            self.ceilings.lose(self.lost_by(self.ceilings))
-            self._told(graph, again=True)
-            await self._begun()
+            self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings, self.id, replies)
+            self.ceilings.count_lost_calls(self.cost_of_lost_calls(self.ceilings))
+            self._announce(graph, resumed=True)
+            await self._notify_recorder()
 
-    def lost_by(self, ceilings: Ceilings) -> Spend:
+    def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
         """The cost of calls that earlier runs lost; zero for an inner debate, because the outer ceilings count it."""
-        return self.keeping.cost_of_lost_calls() if self.keeping and ceilings is self.ceilings else NOTHING
+        return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
-    def leave(self, document: dict[str, Any], *, by_another: bool) -> None:
+    def skip(self, document: dict[str, Any], *, by_another: bool) -> None:
         """Ends a run that has nothing to do, because an earlier run finished the debate.
 
         Args:
             document: the debate's document.
-            by_another: whether another run, which kept the document, ended it.
+            by_another: whether that run has already recorded the document; if not, this run does.
         """
         if by_another:
             self.finished = "done" if document.get("status") == "done" else "failed"
@@ -125,26 +125,26 @@ class Session:
         else:
             self.document = document
 
-    def _told(self, graph: str, *, again: bool) -> None:
+    def _announce(self, graph: str, *, resumed: bool) -> None:
         """Passes the debate's id to telemetry and the log."""
         self._graph = graph
-        log_start(self.id, graph, again=again)
+        log_start(self.id, graph, resumed=resumed)
         if self.watch:
             self.watch.begun(self.id)
 
-    async def _begun(self) -> None:
+    async def _notify_recorder(self) -> None:
         if self.is_written and self.recorder:
             await self.recorder.begun(self)
 
     @cached_property
     def keys(self) -> Keys:
         """The API keys in the environment; replies must not contain them."""
-        return held_keys()
+        return environment_keys()
 
     @property
     def is_written(self) -> bool:
         """Whether the ledger has a row for this debate."""
-        return self.keeping is not None and self.keeping.mode != "replay"
+        return self.debate_ledger is not None and self.debate_ledger.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run: the debate is finished, waits for a person, or was interrupted.
@@ -168,12 +168,12 @@ class Session:
         path = note = None
         if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
-        if self.keeping is None or not self.is_written:
+        if self.debate_ledger is None or not self.is_written:
             return
         if self.document is not None and not self.use.ends:
             return
         try:
-            await self.keeping.ledger.end(self.id, self._status(error), path, note)
+            await self.debate_ledger.ledger.end(self.id, self._status(error), path, note)
         except MootError as fault:  # a failure here must not lose the debate; its row says that it was interrupted
             log.error("%s", fault.detail)
 
@@ -187,19 +187,19 @@ class Session:
             return "waiting" if self.id else "done"
         return "failed" if isinstance(error, Exception) else "interrupted"
 
-    def earlier(self, seed: int, place: Any) -> int:
-        """The number of earlier steps of the run that used this seed; calls of one step may share it."""
+    def count_earlier_steps(self, seed: int, place: Any) -> int:
+        """The number of earlier steps of the run that used this seed; calls of one step may share a seed."""
         places = self._seeded.setdefault(seed, {})
         return places.setdefault(place, len(places))
 
-    def wrote(self, update: Mapping[str, Any]) -> None:
+    def note_writes(self, update: Mapping[str, Any]) -> None:
         """Notes a node's writes, which are not in the debate's state before the superstep ends."""
         if self.recorder and update:
             self.written.append(update)
 
 
 class Recorder(Protocol):
-    """Follows every debate that runs in this process, besides the ledger: used by the server; see `recorded_in`."""
+    """A recorder that is called when a debate of this process begins and ends; the server uses it. See `report_to`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
@@ -216,8 +216,8 @@ _ending: set[asyncio.Task[None]] = set()
 
 
 @contextmanager
-def recorded_in(recorder: Recorder) -> Iterator[None]:
-    """Context manager: inside it, every debate of this process is also reported to a recorder."""
+def report_to(recorder: Recorder) -> Iterator[None]:
+    """Context manager: inside it, a recorder is called for every debate of this process."""
     _recorder.append(recorder)
     try:
         yield
@@ -231,13 +231,13 @@ def recording() -> Recorder | None:
 
 
 def current_session() -> Session:
-    """The session of the running node's debate; a new one in a graph that is not a debate."""
+    """The session of the running node's debate; a new session in a graph that is not a debate."""
     found = session_in(var_child_runnable_config.get())
     return Session() if found is None else found
 
 
 def current_ceilings() -> Ceilings:
-    """The ceilings of the running node's debate, also of an inner one; new ones in a graph that is not a debate."""
+    """The ceilings of the running node's debate or inner debate; new ceilings in a graph that is not a debate."""
     return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
 
 

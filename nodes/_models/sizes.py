@@ -1,9 +1,9 @@
 """Sizes of widely used open models: the parameters and the tokens of pre-training, N and M of S3, Eq. 3.
 
-The table is ``model_sizes.jsonl``, one model a line: ``family``, ``names`` (as hubs and servers spell them),
+The table is ``model_sizes.jsonl``, with one model per line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null if unpublished), ``source`` (the report or model card) and
-sometimes ``note``. A tuned model has the values of its base model. ``context``, the most tokens of a prompt and its
-reply, is there if it is known and the same for all of these names.
+sometimes ``note``. A tuned model has the values of its base model. ``context``, the maximum number of tokens in a
+prompt and its reply, is there if it is known and the same for all of these names.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SUFFIX = re.compile(
 )
 """A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag of an Ollama model named without one; the table has its size."""
-FREE = "free"
+"""The tag of an Ollama model that is named without a tag; the table has its size."""
+UNINFORMATIVE_TAG = "free"
 """A tag without information on the model."""
 
 
@@ -64,16 +64,16 @@ def size_of(model: str) -> Size | None:
 
 
 def entry_of(model: str) -> Entry | None:
-    """The line of the table for a model setting; None if there is none. For the argument: `size_of`."""
+    """The line of the table for a model setting, as for `size_of`; None if there is none."""
     return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """A model's name in lower case, without the path or owner before it."""
     return name.strip().lower().rpartition("/")[2]
 
 
-BY_NAME = {folded(name): entry for entry in ENTRIES for name in entry["names"]}
+BY_NAME = {fold_name(name): entry for entry in ENTRIES for name in entry["names"]}
 """The table by normalised name."""
 
 
@@ -86,20 +86,20 @@ def spellings(model: str) -> Iterator[str]:
     if provider not in (*PROVIDERS, "embedded", "fake"):
         provider, rest = "", model
     path, _, tag = rest.strip().lower().removeprefix("library/").partition(":")
-    name = folded(path)
-    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, FREE) else []
+    name = fold_name(path)
+    tags = list(name_and_shorter_names(f"-{tag}")) if tag not in ("", DEFAULT, UNINFORMATIVE_TAG) else []
     if tags and tags[-1]:
         yield from (f"{name}:{given[1:]}" for given in tags)
     elif "/" in path:
-        yield from shortened(name)
-    elif provider == "ollama" or tag not in ("", FREE):
+        yield from name_and_shorter_names(name)
+    elif provider == "ollama" or tag not in ("", UNINFORMATIVE_TAG):
         yield f"{name}:{DEFAULT}"
     else:
-        yield from shortened(name)
+        yield from name_and_shorter_names(name)
         yield f"{name}:{DEFAULT}"
 
 
-def shortened(name: str) -> Iterator[str]:
+def name_and_shorter_names(name: str) -> Iterator[str]:
     """A name, then the name without its last `SUFFIX`, and so on."""
     yield name
     while match := SUFFIX.search(name):

@@ -12,29 +12,29 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from moot.core.endpoint import Endpoint
-from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copy_error, error_of
+from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copy_error, error_from_record
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import PAID, SENT, hashes_of
 from moot.nodes._models.caller import Caller, Sending, SendingMessages, chain, run_metadata
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.fitting import weight_of_all
-from moot.nodes._models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes._models.ledger import branch, tokens_of
+from moot.nodes._models.ledger_messages import key_messages, ledger_model, message_of, model_hashes, value_of
 from moot.nodes._models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call
-from moot.nodes._runtime.trace import speaking
+from moot.nodes._runtime.trace import named_runs
 from moot.nodes._texts.datamarking import datamarked, unmarked, unmarked_message
 from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
-from moot.nodes._vendors.clients import asked_for
+from moot.nodes._vendors.clients import reply_options
 from moot.prompts import as_data, fill, load
 from moot.retrievers._tampering import current_tampering
 
 R = TypeVar("R", bound=Reply)
 
-ECHO = 2000
-"""Most characters of an unusable reply that the second try shows to the model."""
+LONGEST_ECHO = 2000
+"""Maximum number of characters of an unusable reply that the second try shows to the model."""
 
 NOTHING = AIMessage("")
 """The message of a call that failed."""
@@ -50,10 +50,10 @@ class Speaker(Caller):
         ledger: the record of calls and warnings.
         structured_output: how structured output is requested.
         limits: the limits for calls to the endpoint.
-        tokens_left: once calls have used this many tokens, there is no second try; None for no bound.
-        told: a person's remarks, at the start of each prompt's data.
-        prompts: by name, texts that replace shipped prompts.
-        context_tokens: the most tokens of a prompt and its reply; None to look it up.
+        tokens_left: after this many tokens, an unusable reply is not requested again; None for no bound.
+        remarks: a person's remarks, at the start of each prompt's data.
+        prompts: texts that replace shipped prompts, by the prompts' names.
+        context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
         not_shown: ids of evidence that the last prompt left out to fit.
         session: the debate's session.
         sample: the agent, if any, and the number of its sample; samples never share a call.
@@ -70,7 +70,7 @@ class Speaker(Caller):
             values: the values of its placeholders.
 
         Raises:
-            ValueError: as `fill`.
+            ValueError: see `fill`.
         """
         return fill(self.prompts.get(prompt) or load(prompt), values)
 
@@ -99,13 +99,13 @@ class Speaker(Caller):
             BudgetExhausted: a ceiling leaves too little for the call.
         """
         instructions, data = self.filled(prompt, values)
-        data = "\n\n".join(filter(None, (self.told, data)))
-        request = self._request(reply, evidence_ids)
+        data = "\n\n".join(filter(None, (self.remarks, data)))
+        request = self._request_options(reply, evidence_ids)
         if self.structured_output != "json_schema" or self.model.structure == "words":
             data = (
                 f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
             )
-        messages = self._as_sent([SystemMessage(instructions + self._lie()), HumanMessage(data)])
+        messages = self._with_marks([SystemMessage(instructions + self._attack_text()), HumanMessage(data)])
 
         def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
             return chat.ainvoke(messages, **request)
@@ -124,15 +124,19 @@ class Speaker(Caller):
                 last = message, (found, outcome, problem)
             return last[1]
 
-        async def asked(speaker: Speaker) -> AIMessage:
-            def citable() -> dict[str, Any]:
+        async def make_call(speaker: Speaker) -> AIMessage:
+            def current_options() -> dict[str, Any]:
                 hidden = speaker.not_shown
-                return self._request(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+                return (
+                    self._request_options(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+                )
 
-            return await speaker._until_usable(messages, citable, read, ranks, prompt)
+            return await speaker._until_usable(messages, current_options, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
-        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None, prompt)
+        message = await self._from_ledger_or_call(
+            messages, parts, make_call, send, lambda message: read(message)[0] is not None, prompt
+        )
         found = read(message)[0]
         if found is None:
             raise UserError(
@@ -149,7 +153,7 @@ class Speaker(Caller):
         ranks: Mapping[str, int],
         prompt: str,
     ) -> AIMessage:
-        """The first message if it is usable, else the second, which was requested with the reason."""
+        """The first message if it is usable, else the second; the second request states why the first was unusable."""
         sent = list(messages)
 
         def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
@@ -165,37 +169,38 @@ class Speaker(Caller):
                     raise unusable from None
                 raise
             found, outcome, problem = read(message)
-            self._came_to(outcome)
+            self._count_outcome(outcome)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
-            self.ledger.note(call)
+            self.ledger.add_call(call)
             if found is not None:
                 return message
             kind: Outcome = outcome  # type: ignore[assignment]
             self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
             unusable = ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
-            if last or self._used_up():
+            if last or self._tokens_used_up():
                 raise unusable
-            if self._keeps and not earlier:
-                await self._keeps(message, call)
+            if self._store_unusable and not earlier:
+                await self._store_unusable(message, call)
             if earlier:
                 chain.set(chain.get() + 1)
-                self._leave_out(call.get("left_out"))
-            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
+                self._set_not_shown(call.get("left_out"))
+            sent += [AIMessage(text_of(message)[:LONGEST_ECHO] or "(nothing)"), HumanMessage(repeat_request(problem))]
         raise AssertionError("unreachable")
 
-    def _as_sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    def _with_marks(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         return datamarked(messages) if self.datamarking else list(messages)
 
-    def _as_read(self, message: AIMessage) -> AIMessage:
+    def _without_marks(self, message: AIMessage) -> AIMessage:
         return unmarked_message(message) if self.datamarking else message
 
-    def _lie(self) -> str:
+    def _attack_text(self) -> str:
+        """The instructions to lie, if an evaluation of attacks makes this speaker a liar; else empty."""
         attack = current_tampering()
-        return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
+        return f"\n\n{attack.instructions}" if attack.liar and attack.liar == self.sample[0] else ""
 
-    def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
+    def _request_options(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
         if self.structured_output == "text":
             return {}
         if self.structured_output == "json_object":
@@ -210,7 +215,7 @@ class Speaker(Caller):
             wanted = response_format(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
         else:
             wanted = own_response_format(reply)
-        return asked_for(self.model.structure, wanted)
+        return reply_options(self.model.structure, wanted)
 
     async def converse(
         self,
@@ -234,18 +239,18 @@ class Speaker(Caller):
             BudgetExhausted: a ceiling leaves too little for the call.
         """
 
-        messages = self._as_sent(messages)
+        messages = self._with_marks(messages)
 
-        async def asked(speaker: Speaker) -> AIMessage:
+        async def make_call(speaker: Speaker) -> AIMessage:
             if messages:
                 message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
             else:
-                message, call = await speaker._bounded(
-                    lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
+                message, call = await speaker._call_within_ceilings(
+                    lambda chat: cast(Sending, send)(speaker._seeded_chat(chat, messages)), speaker._planned_call("", 0)
                 )
             outcome, problem = conversation_fault(message)
-            speaker._came_to(outcome or "ok")
-            speaker.ledger.note(call)
+            speaker._count_outcome(outcome or "ok")
+            speaker.ledger.add_call(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
                 speaker.ledger.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
@@ -255,145 +260,158 @@ class Speaker(Caller):
             return not conversation_fault(message)[0]
 
         if messages:
-            message = await self._kept(
+            message = await self._from_ledger_or_call(
                 messages,
                 {"tools": list(tools)},
-                asked,
+                make_call,
                 lambda chat: cast(SendingMessages, send)(chat, messages),
                 usable,
             )
         else:
-            message = await asked(self._seeding(messages))
-        return self._as_read(message) if usable(message) else None
+            message = await make_call(self._with_seeds(messages))
+        return self._without_marks(message) if usable(message) else None
 
-    async def _kept(
+    async def _from_ledger_or_call(
         self,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
-        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        make_call: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
         prompt: str = "",
     ) -> AIMessage:
-        """The message from the ledger, or a new one, which is kept; without a ledger, a new one.
+        """The message from the ledger, or the message of a new call, which is then stored there.
 
         Args:
             messages: the messages to send.
-            parts: further parts of the key, beside the seed.
-            asked: makes the call as the given speaker.
+            parts: further parts of the ledger key, besides the seed.
+            make_call: makes the call as the given speaker.
             send: sends the messages to a chat model.
-            usable: decides whether a message is kept.
+            usable: whether a message is stored as a reply, not as a failure.
             prompt: the prompt's name; empty for a conversation.
         """
         if self.seed is not None and self._seeds is None:
-            return await self._seeding(messages)._kept(messages, parts, asked, send, usable, prompt)
-        keeping = self.session.keeping
-        if keeping is None:
-            return await asked(self)
+            return await self._with_seeds(messages)._from_ledger_or_call(
+                messages, parts, make_call, send, usable, prompt
+            )
+        debate_ledger = self.session.debate_ledger
+        if debate_ledger is None:
+            return await make_call(self)
         if self._seeds is not None:
-            parts = {**parts, "seed": self._seeds.first}
-        at = self.ledger
+            parts = {**parts, "seed": self._seeds.first_seed}
+        ledger = self.ledger
         hashes = model_hashes(self.model) | hashes_of(
             {"messages": key_messages(messages), "sample": self.sample, **parts}
         )
         asker = (*hashes.values(), branch.get()[1::2])
-        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
-        place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
-        key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
-        said, shared = await keeping.once(
-            key.hash, lambda: self._said(key, messages, parts, asked, send, usable, prompt)
+        repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
+        superstep = run_metadata().get("langgraph_step")
+        place = (ledger.node, ledger.phase, ledger.round, ledger.number, superstep, repeated)
+        key = key_of("chat", {"ordinal": debate_ledger.ordinal(tuple(hashes.values()), place)}, hashes)
+        result, shared = await debate_ledger.once(
+            key.hash, lambda: self._stored_or_new_result(key, messages, parts, make_call, send, usable, prompt)
         )
-        chain.set(chain.get() + said.depth)
-        at.depth = max(at.depth, chain.get())
-        own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
-        own |= {"number": at.number} if at.number else {}
+        chain.set(chain.get() + result.depth)
+        ledger.depth = max(ledger.depth, chain.get())
+        own: dict[str, Any] = {"node": ledger.node, "role": self.role, "agent": ledger.agent}
+        own |= {"phase": ledger.phase, "round": ledger.round}
+        own |= {"number": ledger.number} if ledger.number else {}
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
-        self._leave_out(said.calls[-1].get("left_out") if said.calls else None)
-        for call in said.calls:
-            at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
-        for kind, detail in said.warnings:
-            at.warn(kind, detail)
-        if said.error is not None:
-            keeping.forget(key.hash)
-            raise copy_error(said.error) if shared else said.error
-        return said.message
+        self._set_not_shown(result.calls[-1].get("left_out") if result.calls else None)
+        for call in result.calls:
+            ledger.add_call({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+        for kind, detail in result.warnings:
+            ledger.warn(kind, detail)
+        if result.error is not None:
+            debate_ledger.forget(key.hash)
+            raise copy_error(result.error) if shared else result.error
+        return result.message
 
-    async def _said(
+    async def _stored_or_new_result(
         self,
         key: Key,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
-        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        make_call: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
         prompt: str,
     ) -> RequestResult:
-        """The entry of the ledger for a key, or the result of a new call once it is kept."""
-        keeping = self.session.keeping
-        assert keeping is not None
-        kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
-        if kept is not None:
-            value = kept.value
+        """The result in the ledger for a key, or the result of a new call, which is then stored there."""
+        debate_ledger = self.session.debate_ledger
+        assert debate_ledger is not None
+        entry = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")
+        if entry is not None:
+            value = entry.value
             message = message_of(value["message"])
             if not value["error"]:
-                with speaking(self.role, self.model.name, self.ledger):
-                    message = cast(AIMessage, await send(kept_model(message, self._seeded(self.model.chat, messages))))
+                with named_runs(self.role, self.model.name, self.ledger):
+                    message = cast(
+                        AIMessage, await send(ledger_model(message, self._seeded_chat(self.model.chat, messages)))
+                    )
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
-            error = error_of(value["error"]) if value["error"] else None
-            self._take_up(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
+            error = error_from_record(value["error"]) if value["error"] else None
+            self._apply_stored_calls(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
-        part, before = self.ledger.part(), chain.get()
-        said = RequestResult(NOTHING, part.calls, [], 0)
+        part, before = self.ledger.empty_copy(), chain.get()
+        result = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-        lost, prices = keeping.cost_of_lost_calls(key), self.ceilings.prices
+        lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
         first, unusable = key_of("chat", {"unusable": True}, key.parts), None
-        if (kept := keeping.stored(first)) is not None:
-            call = cast(Call, {**kept.value["call"], "from_ledger": True})
-            unusable = message_of(kept.value["message"]), call
-            if any(lost):  # they include it, and so does what this run counts as spent from its start
+        if (entry := debate_ledger.stored(first)) is not None:
+            call = cast(Call, {**entry.value["call"], "from_ledger": True})
+            unusable = message_of(entry.value["message"]), call
+            if any(lost):  # ``lost`` includes its cost, which this run counted as spent at its start
                 lost = Spend(*(max(0, less) for less in lost.minus(spent_by([call], prices))))
             else:
-                self._take_up(messages, parts, [call], prompt, left_out=False)
+                self._apply_stored_calls(messages, parts, [call], prompt, left_out=False)
 
-        async def keeps(message: AIMessage, call: Call) -> None:
+        async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
-            await keeping.keep(first, {"message": value_of(message), "call": call}, about)
+            await debate_ledger.store_result(first, {"message": value_of(message), "call": call}, about)
 
-        async def sends(one: Spend) -> None:
-            await keeping.sends(key, lost.plus(spent_by(part.calls, prices)).plus(one), about)
+        async def record_sent(most: Spend) -> None:
+            await debate_ledger.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
 
         try:
-            said.message = await asked(
-                replace(self, ledger=part, tokens_left=left, _sends=sends, _keeps=keeps, _unusable=unusable)
+            result.message = await make_call(
+                replace(
+                    self,
+                    ledger=part,
+                    tokens_left=left,
+                    _record_sent=record_sent,
+                    _store_unusable=store_unusable,
+                    _unusable=unusable,
+                )
             )
         except MootError as error:
-            said.error = error
-        said.depth = chain.get() - before
+            result.error = error
+        result.depth = chain.get() - before
         chain.set(before)
-        said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
-        good = said.error is None and usable(said.message)
+        result.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        good = result.error is None and usable(result.message)
         value = {
-            "message": value_of(said.message, whole=good),
-            "calls": said.calls,
-            "warnings": said.warnings,
-            "depth": said.depth,
-            "error": said.error and said.error.record(""),
+            "message": value_of(result.message, whole=good),
+            "calls": result.calls,
+            "warnings": result.warnings,
+            "depth": result.depth,
+            "error": result.error and result.error.record(""),
         }
         spent = spent_by(part.calls, prices)
         if good:
             about |= {PAID: [*spent]}
         elif self.ceilings.counted:
             lost = lost.plus(spent)
-        if unusable and isinstance(said.error, ReplyError):  # a later run requests both replies again
-            await keeping.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
+        if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
+            await debate_ledger.store_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
-        await (keeping.keep if good else keeping.keep_failure)(key, value, about)
-        return said
+        await (debate_ledger.store_result if good else debate_ledger.store_failure)(key, value, about)
+        return result
 
-    def _take_up(
+    def _apply_stored_calls(
         self,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
@@ -402,18 +420,18 @@ class Speaker(Caller):
         *,
         left_out: bool,
     ) -> None:
-        """Applies what a kept call taught (bytes per token, contexts), so that ceilings decide the same again."""
+        """Counts stored calls in the ceilings and in the bytes per token, so that ceilings decide the same again."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
-        beside = parts.get("schema") or parts.get("tools")
-        asked = self._asked(prompt, size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
-        self.ceilings.paid(asked, calls, left_out=left_out)
+        extra = parts.get("schema") or parts.get("tools")
+        planned = self._planned_call(prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0))
+        self.ceilings.count_paid_calls(planned, calls, left_out=left_out)
 
 
 @dataclass
 class RequestResult:
-    """The result of a request: a message with its calls and warnings (kind, detail), or an error with those so far."""
+    """The result of a request: a message or an error, with the calls and the warnings (kind, detail) up to it."""
 
     message: AIMessage
     calls: list[Call]
@@ -444,7 +462,7 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's).
 
     Raises:
-        UserError: it is neither.
+        UserError: ``model`` is neither.
     """
     if isinstance(model, Speaker):
         return model
@@ -462,12 +480,12 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     return Speaker(role, ChatModel(name, model, Endpoint(f"The model {name}", "")), structured_output=structured)
 
 
-def is_alone(error: MootError) -> bool:
+def affects_only_call(error: MootError) -> bool:
     """Whether an error affects only this call, unlike a user's mistake (such as a wrong key) that affects all calls."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
 
 
-def again(problem: str) -> str:
+def repeat_request(problem: str) -> str:
     """The message to a model whose reply was unusable; the problem may quote the reply."""
     shown = as_data("problem", problem)
     return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."

@@ -1,4 +1,4 @@
-"""Amounts of tokens, USD and calls, as ceilings count them."""
+"""Amounts of tokens, USD and calls that ceilings bound."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Spend(NamedTuple):
     calls: float = 0
 
     def plus(self, other: Spend, times: int = 1) -> Spend:
-        """The sum."""
+        """This amount plus another amount, ``times`` times."""
         return Spend(*(one + times * more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Spend) -> Spend:
-        """The difference."""
+        """This amount minus another amount."""
         return self.plus(other, -1)
 
     def fits(self, room: Spend) -> bool:
-        """Whether this amount is within another one."""
+        """Whether this amount is within another amount."""
         return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
 
 
@@ -42,22 +42,22 @@ def reservation(
 
     Args:
         prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
-        reply_tokens: the most tokens of the reply.
-        bytes_per_token: of the model.
-        price: of the model, if cost is bounded.
+        reply_tokens: maximum number of tokens in the reply.
+        bytes_per_token: the model's bytes per token.
+        price: the model's price, if cost is bounded.
     """
     tokens = math.ceil(prompt_bytes / bytes_per_token)
     return Spend(tokens + reply_tokens, sum(costs_of(tokens, reply_tokens, price)) if price else 0, 1)
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """The cost of calls, without shared ones; USD are 0 if there are no prices."""
+    """The cost of calls except shared calls; USD are 0 if there are no prices."""
     sent = [call for call in calls if not call.get("shared")]
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
 def in_words(name: str, amount: float) -> str:
-    """An amount in words.
+    """An amount with its unit, in words.
 
     Args:
         name: tokens, usd, calls or seconds.

@@ -1,8 +1,8 @@
-"""An agent that searches by itself: LangChain's agent, with sources as tools, and its calls in our records (ReAct).
+"""An agent that searches by itself: LangChain's agent, with sources as tools (ReAct).
 
-The loop is `langchain.agents.create_agent`'s: a node that asks the model, a node that runs the tools which the model
-called, and back. Our middleware wraps both: the model is a role's, called with our retries and limits
-and recorded like any other; the tools are the sources of the settings, and their results become evidence.
+The loop is `langchain.agents.create_agent`'s: a node calls the model, a node runs the tools that the model called, and
+so on. Our middleware wraps both nodes: the model is that of a role, called with our retries and limits and recorded
+like other calls; the tools are the sources of the settings, and their results become evidence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from moot.nodes._react.tool_calls import (
     malformed_call,
     number_of,
     number_result,
-    plan,
+    parse_tool_calls,
     sources_by_tool,
 )
 from moot.nodes._records.entries import StopReason, Task, Turn
@@ -49,7 +49,7 @@ from moot.nodes._runtime.settings import SourcesSettings
 from moot.nodes._runtime.state import DebateState, StepUpdate
 from moot.nodes._speakers.single import AGENT
 from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.responding import quote_check, with_answer, without_ids
+from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._texts.replies import answer_reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_evidence, show_given, shown_ids
@@ -58,14 +58,14 @@ from moot.prompts import as_data
 from pydantic import ValidationError
 
 PROMPT = "react/agent"
-NOTHING: Any = {"ids": ()}
-"""The value for a call whose prompt is complete."""
+NOTHING_LEFT_OUT: Any = {"ids": ()}
+"""Stands for ``left_out`` of a call whose prompt was complete."""
 AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
 """The prompts of `tool_agent`, each with its nodes."""
 
 
 class ToolAgentState(AgentState[Any], StepUpdate):
-    """The agent's input and its output to the debate: all but the conversation, which stays inside."""
+    """The agent's input, and its output to the debate, which does not contain the conversation."""
 
     messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
     claim: Annotated[str, OmitFromOutput]
@@ -77,20 +77,20 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A subgraph of an agent with the settings' sources as tools; `to_tool_agent` is the route to it.
 
-    Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
-    ``max_tool_calls`` of them, including failed ones, the model is not called again; the same holds if
-    the budget is spent, which is then the debate's stop reason. A reply without tool calls ends the loop: if it
+    Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. The model is not
+    called again after ``max_tool_calls`` tool calls, including failed ones, or if the budget is spent; the budget is
+    then the debate's stop reason. A reply without tool calls ends the loop: if it
     contains a usable answer, it becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
-    loop, too; the evidence found is kept.
+    loop, too; the debate keeps the evidence found.
 
     Args:
-        settings: the settings' class, with ``max_tool_calls`` beside the sources.
+        settings: the settings' class, with ``max_tool_calls`` and the sources.
         prompt: the prompt's name.
     """
-    # create_agent needs a model; this one is never called, because the middleware calls the role's own.
+    # create_agent needs a model; this one is never called, because the middleware calls the role's model.
     return create_agent(
         FakeChatModel(),
-        middleware=[Searching(settings(), prompt)],
+        middleware=[ToolAgentMiddleware(settings(), prompt)],
         state_schema=ToolAgentState,
         context_schema=settings,
         name="agent",
@@ -104,11 +104,11 @@ def to_tool_agent(state: DebateState) -> Send:
 
 
 def to_answer(state: DebateState) -> Send | str:
-    """Asks an agent that stopped without a usable answer for one, based on its thoughts, searches and results."""
-    said = [turn for turn in state["turns"] if turn["step"] == "respond"]
-    if said and said[0].get("answer") is not None:
+    """Requests an answer from an agent that stopped without one, based on its thoughts, searches and results."""
+    answers = [turn for turn in state["turns"] if turn["step"] == "respond"]
+    if answers and answers[0].get("answer") is not None:
         return "conclude"
-    turn = said[0] if said else new_turn(1, AGENT)
+    turn = answers[0] if answers else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
     # The unusable answer was the first try and this is the second; there is no third.
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
@@ -116,31 +116,31 @@ def to_answer(state: DebateState) -> Send | str:
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The agent's thoughts, searches, results and last text; parts that it does not have are left out."""
+    """The agent's thoughts, searches, results and last text, without empty parts."""
     last = state["turns"][0].get("thought")
-    blocks = [as_data("step", _shown(turn), number=str(turn["number"])) for turn in state["steps"]]
+    blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
     blocks += [as_data("thought", last)] if last else []
     problem = state["turns"][0].get("reason")
     blocks += [f"As an answer that could not be used.\n{as_data('problem', problem)}"] if problem else []
     return {"steps": "\n".join(["What you thought and searched for:", *blocks]) if blocks else ""}
 
 
-def _shown(turn: Turn) -> str:
+def _step_text(turn: Turn) -> str:
     nothing = "(the source could not be searched)" if turn.get("retrieval") == "failed" else "nothing"
     found = ", ".join(turn["evidence_ids"]) or nothing
     done = f"Searched for: {turn['query']}\nFound: {found}" if turn["query"] else "(the call could not be carried out)"
     return f"Thought: {turn['thought']}\n{done}" if turn["thought"] else done
 
 
-class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
-    """The agent's model is the role `agent-1`, its tools are the settings' sources, and all calls are recorded.
+class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
+    """Calls the model of the role `agent-1`, and the settings' sources as tools; all calls are recorded.
 
     Args:
         defaults: the settings if the graph is called without our context.
         prompt: the prompt's name.
     """
 
-    state_schema = ToolAgentState  # the default is another schema, which would pass the conversation on to the debate
+    state_schema = ToolAgentState  # the default schema would pass the conversation on to the debate
 
     def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """One reply of the model, as turns and messages; if no reply is wanted or usable, the loop ends."""
+        """One reply of the model, as turns and messages; without a call or a usable reply, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
@@ -162,20 +162,22 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {"stop_reason": "budget_exhausted"}
             speaker = await run.speaker(AGENT)
             described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
-            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
+            wanted = _model_request(
+                request, speaker.filled(self.prompt, _placeholder_values(state, most)), described, most
+            )
             sent = [cast(BaseMessage, wanted.system_message), *wanted.messages]
             offers = [convert_to_openai_tool(tool) for tool in described]
 
             def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
                 instructions, *others = cast(list[Any], fitting)
-                return _send(chat, wanted.override(system_message=instructions, messages=others), handler)
+                return _send_request(chat, wanted.override(system_message=instructions, messages=others), handler)
 
             try:
                 message = await speaker.converse(send, sent, offers)
             except BudgetExhausted:
                 return {"stop_reason": "budget_exhausted"}
             if message is not None and calls_tools(message):
-                return plan(message, tools, made, most, run.ledger)
+                return parse_tool_calls(message, tools, made, most, run.ledger)
             if not made:
                 run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
             if message is None:
@@ -200,18 +202,20 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
         update = await Node(step, "tools", self.defaults, keeps_errors=True)({**state, "turns": [turn]}, runtime)
         update.setdefault("turns", [{**turn, "retrieval": "failed"}])
-        said = ToolMessage(_result(update), name=call["name"], tool_call_id=call["id"])
-        return Command(update={**update, "messages": [said]})
+        result = ToolMessage(_result_text(update), name=call["name"], tool_call_id=call["id"])
+        return Command(update={**update, "messages": [result]})
 
 
-def _values(state: ToolAgentState, most: int) -> dict[str, str]:
+def _placeholder_values(state: ToolAgentState, most: int) -> dict[str, str]:
     """The values of the prompt's placeholders."""
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
     return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
 
 
-def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int) -> ModelRequest[Any]:
+def _model_request(
+    request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int
+) -> ModelRequest[Any]:
     """The request: the prompt, the conversation so far with numbered searches, and the tools."""
     instructions, data = prompt
     return request.override(
@@ -221,7 +225,7 @@ def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any
     )
 
 
-async def _send(
+async def _send_request(
     chat: BaseChatModel,
     wanted: ModelRequest[Any],
     handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
@@ -237,10 +241,14 @@ async def _send(
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
     """The answer in a message without tool calls, or its text as a thought."""
     evidence = state["evidence"]
-    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))
-    turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
+    never_shown = speaker.not_shown.intersection(
+        *(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"])
+    )
+    turn = without_unshown_evidence(
+        new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never_shown
+    )
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
-    shown, text = shown_ids(evidence) - never, text_of(message).strip()
+    shown, text = shown_ids(evidence) - never_shown, text_of(message).strip()
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:
@@ -252,7 +260,7 @@ def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run:
     return turn | {"thought": text, "reason": problem}
 
 
-def _result(update: Mapping[str, Any]) -> str:
+def _result_text(update: Mapping[str, Any]) -> str:
     """The text of a search's results for the model."""
     if update["turns"][0]["retrieval"] == "failed":
         return "The source could not be searched."

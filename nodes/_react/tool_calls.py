@@ -22,7 +22,7 @@ ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
-"""Most characters of a tool's name; endpoints accept 64."""
+"""Maximum number of characters of a tool's name; endpoints accept 64."""
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
@@ -59,18 +59,20 @@ def calls_tools(message: AIMessage) -> bool:
     return bool(message.tool_calls or message.invalid_tool_calls)
 
 
-def plan(message: AIMessage, tools: Mapping[str, str], made: int, most: int, ledger: Ledger) -> dict[str, Any]:
+def parse_tool_calls(
+    message: AIMessage, tools: Mapping[str, str], made: int, most: int, ledger: Ledger
+) -> dict[str, Any]:
     """Parses a message with tool calls: a turn for each valid call, and the message as the conversation keeps it.
 
-    Calls that cannot be carried out or exceed the limit are answered at once, so that only the others are
-    left to run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because
-    endpoints may return no ids or repeat one.
+    Calls that cannot be carried out or exceed the limit get their result at once, so that only valid calls are run.
+    Calls are renamed if an endpoint would refuse their name, and get numbered ids, because endpoints may return no ids
+    or the same id twice.
 
     Args:
-        message: the model's.
+        message: the model's message.
         tools: sources by the names of their tools.
-        made: calls so far.
-        most: calls that may be made in all.
+        made: number of calls so far.
+        most: maximum number of calls.
         ledger: the record for warnings of unusable and dropped calls.
 
     Returns:
@@ -83,7 +85,9 @@ def plan(message: AIMessage, tools: Mapping[str, str], made: int, most: int, led
     for number, asked in enumerate([*message.tool_calls, *message.invalid_tool_calls], made + 1):
         name, query = safe_name(asked["name"]), query_of(asked["args"])
         calls.append(tool_call(name=name, args={"query": query}, id=call_id(number)))
-        fault = "No calls are left, so this one was not carried out." if number > most else _fault(name, query, tools)
+        fault = (
+            "No calls are left, so this one was not carried out." if number > most else _call_fault(name, query, tools)
+        )
         if fault:
             answers.append(ToolMessage(fault, name=name, tool_call_id=call_id(number), status="error"))
         if number > most:
@@ -93,11 +97,11 @@ def plan(message: AIMessage, tools: Mapping[str, str], made: int, most: int, led
         if fault:
             ledger.warn("unusable_tool_call", f"{name}: {fault}")
     if dropped := len(calls) - len(turns):
-        ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls were beyond the {most} allowed.")
+        ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls exceeded the limit of {most}.")
     return {"messages": [AIMessage(thought, tool_calls=calls), *answers], "turns": turns}
 
 
-def _fault(name: str, query: str, tools: Mapping[str, str]) -> str:
+def _call_fault(name: str, query: str, tools: Mapping[str, str]) -> str:
     if name not in tools:
         return f"There is no tool of this name. There are: {', '.join(tools)}."
     return "" if query else "The arguments must be a JSON object with a text `query` that is not empty."
@@ -118,8 +122,8 @@ def number_result(message: M, most: int) -> M:
     """A tool's result with its number, so that the model knows how many searches are left; other messages unchanged."""
     if not isinstance(message, ToolMessage):
         return message
-    said = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
-    return message.model_copy(update={"content": said})
+    text = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
+    return message.model_copy(update={"content": text})
 
 
 def number_of(id: str | None) -> int:
@@ -128,7 +132,7 @@ def number_of(id: str | None) -> int:
 
 
 def malformed_call(error: ValidationError) -> AIMessage | None:
-    """The outcome of a reply whose tool calls LangChain cannot parse; None if the fault is another one."""
+    """A message that stands for a reply whose tool calls LangChain cannot parse; None for any other fault."""
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

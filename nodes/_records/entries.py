@@ -39,10 +39,10 @@ class Turn(TurnKey, TurnFields, TrialFields, total=False):
 class LeftOut(TypedDict):
     """The data that a prompt left out to fit into its model's context.
 
-    ``context`` is the model's context in tokens, ``evidence`` the number of pieces left out, of ``of_evidence``,
-    ``ids`` their ids unless the prompt names them elsewhere, ``in_part`` the pieces that were shown in part; ``rounds``
-    are the numbers of the rounds that were left out, of ``of_rounds``; ``said`` is how many reasons and arguments were
-    shown in part.
+    ``context`` is the model's context in tokens. ``evidence`` of ``of_evidence`` pieces were left out; ``ids`` are
+    their ids, unless the prompt names them elsewhere; ``in_part`` pieces were shown in part. ``rounds`` are the numbers
+    of the rounds that were left out, among ``of_rounds`` rounds. ``said`` is the number of reasons and arguments that
+    were shown in part.
     """
 
     context: int
@@ -60,8 +60,8 @@ class Call(TypedDict):
 
     Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
-    ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
-    was sent, and has the tokens.
+    ``from_ledger``: an earlier run made the call and paid for it. ``shared``: an equal call was sent at the same time,
+    and has the tokens.
     """
 
     node: str
@@ -138,10 +138,10 @@ class Reading(TypedDict):
 
 
 class CourtDebate(TypedDict):
-    """The course of one debate of a trial, round by round.
+    """One debate of a trial, with lists of values by round.
 
-    ``reflection`` contains each side's score of its own case (0 to 1), ``reflection_total`` their sums, null where one
-    is not known; ``novelty`` the mean novelty of both sides' results, null without results;
+    ``reflection`` contains each side's score of its own case (0 to 1), ``reflection_total`` the sums of both, null if
+    one is unknown; ``novelty`` the mean novelty of both sides' results, null without results;
     ``retrieval_ended`` why a side's search ended before the debate did.
     """
 
@@ -177,17 +177,17 @@ class RoundRecord(TypedDict):
     ``reason`` is that finding:
 
     - ``agreed``, ``disputed``: all answers are the same, or not.
-    - ``first_answers``, ``unverified``: all are the same, but first answers or answers of a gate without verified
-      quotes do not end the debate.
-    - ``stable``, ``unstable``: all scores of an agreement reach their thresholds, or not.
-    - ``no_agreement``: the judge finds none. ``preferred``, ``no_preference``: the moderator prefers an answer, or
-      none.
-    - ``every_round``, ``single_pass``: nothing is checked, because all rounds are held or there is only one pass.
-    - ``min_rounds``, ``unresolved``: in a trial, it is too early to stop, or there is no reason to. Else it is the
-      reason to stop in ``debates``.
+    - ``first_answers``: all answers are the same, but first answers do not end the debate.
+    - ``unverified``: all answers of a gate are the same, but without verified quotes they do not end the debate.
+    - ``stable``, ``unstable``: all answers are the same, and all their scores reach their thresholds, or not.
+    - ``no_agreement``: the judge finds no agreement.
+    - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
+    - ``every_round``, ``single_pass``: nothing is checked, because there are always all rounds, or only one pass.
+    - ``min_rounds``, ``unresolved``: it is too early to stop a trial, or there is no reason to stop it. If a trial
+      stops, it is the reason in ``debates``.
 
-    The reason for the end of the whole debate is the document's ``stop_reason``. ``votes`` are the answers by agent;
-    ``scores``, by debater, are those compared with the thresholds.
+    The document's ``stop_reason`` is the reason for the end of the whole debate. ``votes`` are the answers by agent;
+    ``scores`` are the scores that were compared with the thresholds, by debater.
     """
 
     round: int

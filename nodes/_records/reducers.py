@@ -9,7 +9,7 @@ from moot.core.errors import ErrorRecord
 from moot.nodes._records.entries import PHASES, Reading, RoundRecord, Turn, Warned
 
 OPENING = "open"
-"""The place of errors that occur before a debate starts."""
+"""The node whose errors occur before a debate starts; their ``where``."""
 OVERWRITE = "__overwrite__"
 
 
@@ -36,7 +36,7 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
 
     Args:
         old: the turns so far.
-        new: turns, or parts of known ones.
+        new: new turns, or parts of turns in ``old``.
     """
     merged: dict[tuple[Any, ...], Turn] = {}
     for turn in [*old, *new]:
@@ -47,11 +47,11 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
         elif known is not turn:
             scores = {**known.get("scores", {}), **turn.get("scores", {})}
             merged[key] = {**known, **turn, "scores": scores}
-    return sorted(merged.values(), key=_place)  # stable: agents keep the order they were given in
+    return sorted(merged.values(), key=_phase_and_round)  # stable: agents keep their order
 
 
-def _place(of: Turn | RoundRecord) -> tuple[int, int]:
-    return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
+def _phase_and_round(entry: Turn | RoundRecord) -> tuple[int, int]:
+    return PHASES.index(entry["phase"]) if entry["phase"] in PHASES else len(PHASES), entry["round"]
 
 
 def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
@@ -65,24 +65,24 @@ def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRe
     for record in [*old, *new]:
         key = (record["phase"], record["round"])
         merged[key] = {**merged.get(key, {}), **record}
-    return sorted(merged.values(), key=_place)
+    return sorted(merged.values(), key=_phase_and_round)
 
 
 def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
-    """Each reading once."""
+    """Joins two logs of sources that were read; each entry is kept once."""
     result = list(old)
     result.extend(r for r in new if r not in result)
     return result
 
 
-SAID_ONCE = ("stand_in", "evidence_cut")
+REPEATED_KINDS = ("stand_in", "evidence_cut")
 """Kinds of warnings that repeat in every round."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """Joins two lists of warnings; a warning of a repeating kind is kept once."""
+    """Joins two lists of warnings; equal warnings of the kinds in `REPEATED_KINDS` are kept once."""
     result = list(old)
-    result.extend(w for i, w in enumerate(new) if w["kind"] not in SAID_ONCE or w not in [*old, *new[:i]])
+    result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATED_KINDS or w not in [*old, *new[:i]])
     return result
 
 
@@ -97,5 +97,5 @@ def deepest(old: int, new: int) -> int:
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The first error of a debate; a value written at its opening (None or its own error) replaces earlier ones."""
+    """The first error of a debate; the value written by its first node (None or an error) replaces earlier errors."""
     return new if new is None or new["where"] == OPENING else old or new

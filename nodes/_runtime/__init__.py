@@ -1,1 +1,1 @@
-"""The frame of every graph: settings, state, nodes, the builder of a debate, its first and last node, tracing."""
+"""Shared by all graphs: settings, state, nodes, the builder of a debate, its first and last node, tracing."""

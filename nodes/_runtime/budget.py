@@ -1,9 +1,9 @@
 """Budgets: the ceilings of a debate from its settings, and whether another round may start.
 
-The ceilings themselves are in `moot.nodes._models.ceilings`. A debate that has reached one starts no further round:
-the roles that decide after the last round decide now, from the turns so far, and its stop reason is
+The ceilings themselves are in `moot.nodes._models.ceilings`. A debate that has reached a ceiling starts no further
+round: the roles that decide after the last round decide now, from the turns so far, and its stop reason is
 ``budget_exhausted``. The state's ``budget`` (from `open_budget`) contains the bounds, the prices and the
-reservation for the decision, as they were when the debate was opened.
+reservation for the decision when the debate was opened.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Decision:
-    """The least call of a role that decides a debate.
+    """The smallest call of a role that decides a debate.
 
     Args:
         prompt: the prompt's name.
-        reply: the schema of the reply, by the task.
-        values: the values of further placeholders, from a state without turns and the settings.
+        reply: takes the task; returns the schema of the reply.
+        values: takes a state without turns and the settings; returns the values of further placeholders.
         around: bytes of headings, scores and notes that may remain in a prompt without its history.
     """
 
@@ -44,37 +44,37 @@ class Decision:
 
 
 async def open_budget(
-    settings: Any, models: Iterable[str], kept: Sequence[PlannedCall], ceilings: Ceilings, lost: Spend = NOTHING
+    settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], ceilings: Ceilings, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 
-    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null if unbounded, ``prices``, by
-    model, and ``kept``, the reservation for the roles that decide.
+    The keys ``tokens``, ``usd``, ``calls`` and ``seconds`` have the bounds, null if unbounded; ``prices`` has the
+    prices by model; ``kept`` is the reservation for the roles that decide.
 
     Args:
         settings: the debate's settings.
         models: all models that will be called.
-        kept: the calls of the least decision.
+        deciding: the calls of the smallest decision.
         ceilings: the debate's ceilings.
         lost: the cost of lost calls of earlier runs.
 
     Raises:
-        UserError: they cannot pay even for the least decision; a bound in USD, and a model without a price, or a file
-            of prices that cannot be read.
-        BudgetExhausted: ceilings that several debates share cannot pay for it.
+        UserError: the ceilings cannot pay even for the smallest decision; or cost is bounded, and a model has no price
+            or the file of prices cannot be read.
+        BudgetExhausted: ceilings that several debates share cannot pay for the smallest decision.
     """
     bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
     if not (ceilings.bounded or any(most is not None for most in bounds.values())):
         return None
     costs = bounds["usd"] is not None or ceilings.costs_money
     prices = await asyncio.to_thread(_prices_of, models) if costs else {}
-    budget = {**bounds, "prices": prices, "kept": [reservation_record(asked) for asked in kept]}
-    need = [asked.spend(prices) for asked in kept]
+    budget = {**bounds, "prices": prices, "kept": [reservation_record(call) for call in deciding]}
+    need = [call.spend(prices) for call in deciding]
     for name in ("tokens", "usd", "calls"):
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
-            who = " and ".join(asked.role for asked in kept)
+            who = " and ".join(call.role for call in deciding)
             raise UserError(
-                f"`{SETTINGS[name]}` allows {in_words(name, most)}, but the least decision ({who} with the claim "
+                f"`{SETTINGS[name]}` allows {in_words(name, most)}, but the smallest decision ({who} with the claim "
                 f"alone) may cost {in_words(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
@@ -83,7 +83,7 @@ async def open_budget(
 
 
 def is_bounded(settings: Any) -> bool:
-    """Whether the settings name a ceiling."""
+    """Whether the settings have a ceiling."""
     return any(getattr(settings, setting, None) is not None for setting in SETTINGS.values())
 
 
@@ -92,17 +92,16 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     found = {model: price_of(model, table) for model in models}
     if unknown := sorted(model for model, price in found.items() if price is None):
         raise UserError(
-            f"No price is known of {', '.join(unknown)}, so `max_cost` cannot be enforced. Put prices into a file that "
-            "MOOT_PRICES names, one line each: "
-            '{"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens). Or unset `max_cost`; '
-            "`budget` bounds tokens.",
+            f"No price is known for {', '.join(unknown)}, so `max_cost` cannot be enforced. Put prices into a file, "
+            'one line each: {"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens), and '
+            "set MOOT_PRICES to its path. Or unset `max_cost`; `budget` bounds tokens.",
             kind="invalid_setting",
         )
     return {model: price for model, price in found.items() if price is not None}
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """Why a bound in tokens or USD cannot be enforced after these calls; None if it can, or if none is set."""
+    """The error if a bound in tokens or USD cannot be enforced after these calls; None if it can, or without bounds."""
     if not ceilings.metered or all(map(is_counted, calls)):
         return None
     return UserError(
@@ -112,27 +111,27 @@ def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | No
     )
 
 
-async def in_time(doing: Awaitable[T], what: str) -> T:
-    """The result of a search or of a local model, if it comes before `max_seconds` is used up.
+async def in_time(awaitable: Awaitable[T], name: str) -> T:
+    """Awaits the result of a search or of a local model until `max_seconds` is used up.
 
     Args:
-        doing: the awaitable; it is cancelled if it takes too long.
-        what: its name in the debate's warning.
+        awaitable: it is cancelled if it takes too long.
+        name: its name in the debate's warning.
 
     Raises:
         BudgetExhausted: only the time reserved for the decision is left.
     """
     ceilings = current_ceilings()
     if (until := ceilings.deadline()) == math.inf:
-        return await doing
+        return await awaitable
     try:
         async with asyncio.timeout(max(0.0, until - time.monotonic())) as limit:
-            return await doing
+            return await awaitable
     except TimeoutError as error:
         if not limit.expired():
             raise
-        ceilings.left_out[what] += 1
-        raise BudgetExhausted(f"The {what} took longer than `max_seconds` allows.") from error
+        ceilings.left_out[name] += 1
+        raise BudgetExhausted(f"The {name} took longer than `max_seconds` allows.") from error
 
 
 def is_spent(state: Mapping[str, Any]) -> bool:
@@ -142,25 +141,25 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 def calls_left() -> int:
     """How many calls like the last one the running debate's ceilings pay for."""
-    return current_ceilings().affords()
+    return current_ceilings().affordable_calls()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
     """Whether no further round starts because the rounds or the budget are used up. Reads: rounds.
 
     Args:
-        state: the debate.
-        settings: with ``max_rounds``.
+        state: the debate's state.
+        settings: settings with ``max_rounds``.
     """
     return state["rounds"] >= settings.max_rounds or is_spent(state)
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """The stop reason of a debate without another one: rounds or budget. Reads: rounds, as far as they are there.
+    """The stop reason of a debate that has no other stop reason: rounds or budget. Reads: rounds, if present.
 
     Args:
-        state: the debate.
-        settings: with ``max_rounds``; without them the rounds are used up.
+        state: the debate's state.
+        settings: settings with ``max_rounds``; without it the rounds count as used up.
     """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
@@ -174,11 +173,11 @@ def was_cut(turn: Mapping[str, Any]) -> bool:
 def spent_against(
     budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
 ) -> dict[str, Any]:
-    """By setting, each ceiling of a debate and the amount spent; empty without ceilings.
+    """Each ceiling of a debate and the amount spent, by the setting's name; empty without ceilings.
 
     Args:
         budget: the state's ``budget``.
-        calls: of the debate.
+        calls: the debate's calls.
         seconds: the debate's duration.
         lost: the cost of lost calls of earlier runs.
     """
@@ -192,11 +191,11 @@ def spent_against(
     }
 
 
-def refused_roles(left_out: Mapping[str, int]) -> str:
-    """The roles whose calls were refused, in words.
+def refused_calls_warning(left_out: Mapping[str, int]) -> str:
+    """The warning of refused calls, with their roles.
 
     Args:
         left_out: the number of refused calls by role.
     """
     who = (f"{role} ({count})" if count > 1 else role for role, count in sorted(left_out.items()))
-    return f"The budget did not allow for every call. Not asked: {', '.join(who)}."
+    return f"The budget did not allow for every call. Not called: {', '.join(who)}."

@@ -1,4 +1,4 @@
-"""Result documents: blank, complete or of an unfinished debate, and the upgrade of earlier versions' documents."""
+"""Result documents: blank, complete or of an unfinished debate; and the upgrade of documents of earlier versions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
     }
 
 
-def closing(state: DebateState) -> dict[str, Any]:
+def completed_fields(state: DebateState) -> dict[str, Any]:
     """Completes a result document.
 
     The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
@@ -81,7 +81,7 @@ def closing(state: DebateState) -> dict[str, Any]:
     if the demonstration model took part. ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
-    if untold := not failed and abstains(state["task"], state["answer"]):
+    if abstained := not failed and abstains(state["task"], state["answer"]):
         metrics = {**metrics, "abstained": True}
     seconds = round((datetime.now(UTC) - datetime.fromisoformat(state["started_at"])).total_seconds(), 3)
     ceilings = spent_against(state.get("budget"), state["calls"], seconds)
@@ -91,12 +91,12 @@ def closing(state: DebateState) -> dict[str, Any]:
         "models": models_used(state["calls"]),
         "metrics": {**metrics, "citations": count_citations(state["turns"])},
         "seconds": seconds,
-        "rounds": state["rounds"] or rounds_held(state["turns"]),
+        "rounds": state["rounds"] or count_rounds(state["turns"]),
     }
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if untold:  # the raw verdict has it
+    if abstained:  # its wording stays in the raw verdict
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -104,65 +104,65 @@ def closing(state: DebateState) -> dict[str, Any]:
     if completed["turns"]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
-    warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
+    warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
     if any(call["model"] == EMBEDDED for call in state["calls"]):
         warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
     return {**update, "warnings": warned} if warned else update
 
 
-def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
-    """A warning for each role and model with prompts that were shortened to fit."""
+def shortened_prompt_warnings(calls: Sequence[Call]) -> list[Warned]:
+    """A warning for each role and model with prompts that were shortened to fit into a context or a ceiling."""
     found: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
         if "left_out" in call:
             found.setdefault((call["role"], call["model"]), []).append(call)
-    return [_shortened(role, model, of) for (role, model), of in found.items()]
+    return [_shortened_prompt_warning(role, model, same) for (role, model), same in found.items()]
 
 
-def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
+def _shortened_prompt_warning(role: str, model: str, calls: Sequence[Call]) -> Warned:
     most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
     rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
-    in_part, said = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
+    in_part, shortened = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
     parts = (
         [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
     )
     parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
     parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
-    parts += [f"{said} reasons or arguments were shown in part"] if said else []
+    parts += [f"{shortened} reasons or arguments were shown in part"] if shortened else []
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
     when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
         f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
         f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
-        f"left to the decision. At most {'; '.join(parts)}. "
-        "`left_out` of each call says what."
+        f"left for the decision. At most {'; '.join(parts)}. "
+        "`left_out` of each call has the details."
     )
     return {"kind": "prompt_shortened", "where": role, "detail": detail}
 
 
 def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with the updates of `closing`."""
+    """The state with the updates of `completed_fields`."""
     return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
 
-def rounds_held(turns: Sequence[Turn]) -> int:
+def count_rounds(turns: Sequence[Turn]) -> int:
     """The finished rounds of a trial's primary debate; 0 for debates that count their rounds during the run."""
     return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in total and by role; ``uncounted`` are calls without token counts of the endpoint.
+    """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
 
-    Calls paid by an earlier run are in these totals, and separately in ``from_ledger``, if there are any; the
-    difference was paid by this run. Of equal calls that shared a request, only the one that was sent has tokens.
+    Calls paid by an earlier run are in these totals, and also in ``from_ledger``, if there are any; the
+    difference was paid by this run. If equal calls shared a request, only the call that was sent has tokens.
     """
 
-    def total(of: Sequence[Call]) -> dict[str, int]:
+    def total(counted: Sequence[Call]) -> dict[str, int]:
         return {
-            "calls": len(of),
-            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in of),
-            "completion_tokens": sum(c["completion_tokens"] or 0 for c in of),
-            "uncounted": sum(c["prompt_tokens"] is None for c in of),
+            "calls": len(counted),
+            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in counted),
+            "completion_tokens": sum(c["completion_tokens"] or 0 for c in counted),
+            "uncounted": sum(c["prompt_tokens"] is None for c in counted),
         }
 
     roles = sorted({c["role"] for c in calls})
@@ -172,7 +172,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """By role: the model in the settings, and the names that the endpoint returned."""
+    """For each role, the model in the settings and the names that the endpoint returned."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -183,8 +183,8 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
     }
 
 
-def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with the writes of a step of an inner graph added, for keys whose reducers add."""
+def with_inner_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's state with the writes of a step of an inner graph, for the keys that have reducers."""
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
@@ -196,25 +196,25 @@ def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The result document of a debate that was interrupted or waits for a person: with all its turns and costs.
+    """The result document of a debate that was interrupted or waits for a person, with its turns and costs so far.
 
     Args:
         state: the debate's state.
         within: the writes of inner graphs that have not reached the debate's state.
     """
     for written in within:
-        state = folded(state, {key: value for key, value in written.items() if value is not None})
+        state = with_inner_writes(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
-    return document_of({**closed_state(state, closing(state)), **undecided})
+    return document_of({**closed_state(state, completed_fields(state)), **undecided})
 
 
-SINCE: dict[str, dict[str, Any]] = {
+DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
     "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
 }
-SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
-SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
-SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
-"""By schema version, the keys that a document may not have, with their default values."""
+DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
+DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
+DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
+"""For each earlier schema version, the keys that its documents do not have, with their default values."""
 
 
 def upgrade_document(found: Any) -> Any:
@@ -227,13 +227,13 @@ def upgrade_document(found: Any) -> Any:
         UserError: a later version of moot wrote it.
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
-    if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
-        known = ", ".join((*sorted(SINCE), SCHEMA_VERSION))
+    if isinstance(version, str) and version not in (SCHEMA_VERSION, *DEFAULTS_BEFORE) and "moot_version" in found:
+        known = ", ".join((*sorted(DEFAULTS_BEFORE), SCHEMA_VERSION))
         raise UserError(
-            f"This document is of schema_version {version[:20]}, but this moot reads {known}. Install the version of "
-            "moot that wrote it, or a later one.",
+            f"This document has schema_version {version[:20]}, but this version of moot reads {known}. Install the "
+            "version of moot that wrote the document, or a later one.",
             kind="invalid_file",
         )
-    if not isinstance(version, str) or version not in SINCE:
+    if not isinstance(version, str) or version not in DEFAULTS_BEFORE:
         return found
-    return {**SINCE[version], **found, "schema_version": SCHEMA_VERSION}
+    return {**DEFAULTS_BEFORE[version], **found, "schema_version": SCHEMA_VERSION}

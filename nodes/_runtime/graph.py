@@ -27,7 +27,7 @@ CLOSE = "close"
 """The last node of every debate."""
 
 
-LANGGRAPHS = {"config", "store", "writer", "previous"}
+LANGGRAPH_PARAMETERS = {"config", "store", "writer", "previous"}
 """Names of parameters that LangGraph fills."""
 
 
@@ -35,9 +35,10 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
     """Wraps a router so that it can be called with the state and the settings, even if it takes only the state.
 
     Args:
-        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. The result is None
-            for
-            other routers, such as coroutine functions: LangGraph calls these itself.
+        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``.
+
+    Returns:
+        The wrapped router; None for other routers, such as coroutine functions, which LangGraph calls itself.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -49,29 +50,29 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
     if len(needed) == 1:
         return lambda state, settings: path(state)
     by_place = all(one.kind is not one.KEYWORD_ONLY for one in needed)
-    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPHS else None
+    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPH_PARAMETERS else None
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """The same as `as_router`, for edges that moot extends.
 
     Raises:
-        ValueError: only LangGraph can call it.
+        ValueError: only LangGraph can call the router.
     """
     if (router := as_router(path)) is None:
-        raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
+        raise ValueError("a router must be a plain function of the state, or of the state and the settings")
     return router
 
 
 def _runtime() -> Runtime[Any]:
-    return get_runtime() or Runtime()  # empty if the state is updated without a run
+    return get_runtime() or Runtime()  # LangGraph has none if the state is updated without a run
 
 
 RouterFunction = Callable[[Any, Any], Any]
 """A router as a function of the state and the settings."""
 
 
-OF_A_RUN = ("run_name", "run_id")
+RUN_KEYS = ("run_name", "run_id")
 """Parts of a config that belong to one run and not to the runs inside it."""
 
 
@@ -80,7 +81,7 @@ class RouterRunnable(Runnable[Any, Any]):
 
     Args:
         name: its name, also that of its run in a trace.
-        route: returns the next node from the state.
+        route: takes the state; returns the next node.
         traced: whether it appears in a trace.
     """
 
@@ -88,8 +89,8 @@ class RouterRunnable(Runnable[Any, Any]):
         self.name, self._route, self._traced = name, route, traced
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The next node."""
-        if self._traced and is_followed(config):
+        """Returns the next node."""
+        if self._traced and has_callbacks(config):
             return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
         try:
@@ -98,26 +99,26 @@ class RouterRunnable(Runnable[Any, Any]):
             var_child_runnable_config.reset(token)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The next node."""
-        if self._traced and is_followed(config):
-            return await self._acall_with_config(self._asked, input, config)
+        """Returns the next node."""
+        if self._traced and has_callbacks(config):
+            return await self._acall_with_config(self._aroute, input, config)
         return self.invoke(input, config)
 
-    async def _asked(self, input: Any) -> Any:
+    async def _aroute(self, input: Any) -> Any:
         return self._route(input)
 
 
-def is_followed(config: RunnableConfig | None) -> bool:
-    """Whether runs have callbacks, such as a tracer."""
+def has_callbacks(config: RunnableConfig | None) -> bool:
+    """Whether runs with this config have callbacks, such as a tracer."""
     callbacks = (config or {}).get("callbacks")
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
 class QuietNode(Runnable[Any, Any]):
-    """A node with its outgoing edges, as LangGraph runs them, but without its own runs unless there are callbacks.
+    """A node with its outgoing edges that makes no runs of its own if there are no callbacks, unlike LangGraph's.
 
     Args:
-        whole: LangGraph's version, which runs if there are callbacks.
+        whole: LangGraph's sequence of the node and its edges, which runs if there are callbacks.
     """
 
     def __init__(self, whole: Any) -> None:
@@ -125,15 +126,15 @@ class QuietNode(Runnable[Any, Any]):
         self._node, *self._edges = whole.steps
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As LangGraph's."""
-        if config is None or is_followed(config):
+        """The same as LangGraph's method."""
+        if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
-        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in OF_A_RUN})
-        context = copy_context()  # values that the node sets there belong to it
+        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
+        context = copy_context()  # so that context variables set by the node do not change for its caller
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:
@@ -141,28 +142,28 @@ class QuietNode(Runnable[Any, Any]):
         return written
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
 
 
 class Successor(NamedTuple):
-    """The successors of a node: the router, the nodes that it may name, and whether it always names one node."""
+    """The successors of a node: the router, the nodes that it may name, and whether it always names the same node."""
 
-    ask: RouterFunction
+    router: RouterFunction
     ends: list[str]
-    plain: bool
+    is_fixed: bool
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """LangGraph's `StateGraph` whose nodes and routers receive the settings of their graph.
 
-    Without it, nodes would have no settings after ``graph.ainvoke(claim)``, because LangGraph passes none. The settings
+    LangGraph passes no settings to nodes after ``graph.ainvoke(claim)``; this graph passes the defaults. The settings
     of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has
-    an error, it ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
+    an error, the graph ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
     run.
     """
 
@@ -176,7 +177,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._routers: dict[str, list[tuple[RouterFunction, list[str]]]] = {}
         self._past: dict[str, dict[str, Successor]] = {}
         self._run_once: set[str] = set()
-        self._else_to: dict[str, str] = {}
+        self._next_if_idle: dict[str, str] = {}
 
     def add_node(  # type: ignore[override]
         self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
@@ -212,69 +213,69 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 there if the state has an error.
 
         Raises:
-            ValueError: at run time: it returns a node that ``path_map`` does not name.
+            ValueError: at run time, if the router returns a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
-        ask = as_router(path)
-        if ask is None:
+        router = as_router(path)
+        if router is None:
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
             return self
 
-        def asked(state: Any, settings: Any) -> Any:
+        def checked_route(state: Any, settings: Any) -> Any:
             if leave and state.get("error"):
                 return leave
-            to = ask(state, settings)
+            to = router(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
-                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
+                raise ValueError(f"{called} leads from {source} to {to}, which is not in the edge's path_map")
             return to
 
         def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
             settings = self._settings(state)
-            return self._led_past(source, asked(state, settings), state, settings)
+            return self._past_idle_nodes(source, checked_route(state, settings), state, settings)
 
         called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
         super().add_conditional_edges(source, RouterRunnable(called, route), ends)  # type: ignore[arg-type]
         to = [] if isinstance(path_map, Mapping) else list(path_map or ())
-        self._routers.setdefault(source, []).append((asked, to))
+        self._routers.setdefault(source, []).append((checked_route, to))
         return self
 
     def _settings(self, state: Any) -> Any:
         return resume_settings(settings_of(_runtime(), type(self._defaults)), state)
 
-    def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
+    def _past_idle_nodes(self, source: str, to: Any, state: Any, settings: Any) -> Any:
         past, seen = self._past.get(source, {}), set()
         while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
             seen.add(to)
-            to = past[to].ask(state, settings)
+            to = past[to].router(state, settings)
         return to
 
-    def _lead_past_idle_nodes(self) -> None:
-        """Makes edges skip a node that would do nothing, and lead to the next node or the one that its router returns.
+    def _reroute_past_idle_nodes(self) -> None:
+        """Makes edges skip a node that would do nothing, and lead to its successor.
 
-        A router is called only if a single edge leads to its node, from a node that runs once: several speakers
-        or parallel nodes would each call it.
+        If a router chooses the successor, the node is skipped only if a single edge leads to it, from a node that runs
+        once: several speakers or parallel nodes would each call the router.
         """
-        plain = sorted(self.edges)
+        plain_edges = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
         anywhere = any(branch.ends is None for branch in routers)
         routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
-        before = Counter(to for _, to in plain) + Counter(
+        before = Counter(to for _, to in plain_edges) + Counter(
             to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
         )
         follows = {
             node: follow
             for node in self._idle
-            if (follow := self._follow(node)) and (follow.plain or before[node] == 1)
+            if (follow := self._successor(node)) and (follow.is_fixed or before[node] == 1)
         }
-        for source in {source for source, _ in plain} | set(self.branches):
+        for source in {source for source, _ in plain_edges} | set(self.branches):
             once = source in self._run_once or source not in routed
-            known = {node: follow for node, follow in follows.items() if once or follow.plain}
+            known = {node: follow for node, follow in follows.items() if once or follow.is_fixed}
             self._past[source] = known
-            for to in [to for before, to in plain if before == source and to in known]:
+            for to in [to for start, to in plain_edges if start == source and to in known]:
                 self.edges.remove((source, to))
                 route = partial(self._route_past, source, to)
                 super().add_conditional_edges(source, RouterRunnable(f"past_{to}", route, traced=False), [to])
@@ -284,21 +285,21 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                     reached += [to for to in known[node].ends if to not in reached] if node in known else []
                 self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
 
-    def _follow(self, node: str) -> Successor | None:
-        after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
-        if node in self._else_to:
-            after, asked = [self._else_to[node]], []
-        if len(after) == 1 and not asked:
-            return Successor(lambda state, settings: after[0], after, plain=True)
-        return Successor(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+    def _successor(self, node: str) -> Successor | None:
+        after, routers = [to for source, to in self.edges if source == node], self._routers.get(node, [])
+        if node in self._next_if_idle:
+            after, routers = [self._next_if_idle[node]], []
+        if len(after) == 1 and not routers:
+            return Successor(lambda state, settings: after[0], after, is_fixed=True)
+        return Successor(*routers[0], is_fixed=False) if len(routers) == 1 and not after and routers[0][1] else None
 
     def _route_past(self, source: str, to: str, state: Any) -> Any:
-        return self._led_past(source, to, state, self._settings(state))
+        return self._past_idle_nodes(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compiles the graph; the system's name is a tag of all its runs in a trace."""
         if not self._past:
-            self._lead_past_idle_nodes()
+            self._reroute_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
         graph = super().compile(*arguments, **options)
         for node in graph.nodes.values():

@@ -13,22 +13,22 @@ from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
-from moot.core.errors import MootError, UserError, error_of
+from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
-from moot.nodes._models.ceilings import REPLY, Ceilings
+from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings
 from moot.nodes._models.chat_models import ModelChoice, open_chat_model
-from moot.nodes._models.kept_sources import KeptSource, open_kept_corpus
 from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.budget import Decision, uncounted_error
-from moot.nodes._runtime.node_errors import Keys, no_setting, no_settings
+from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import progress, step_event
-from moot.nodes._runtime.prompt_settings import PROMPT, with_prompts
+from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
-from moot.nodes._runtime.trace import is_turn, mark
+from moot.nodes._runtime.trace import is_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._search import DEMO, resolve
@@ -53,7 +53,8 @@ class NodeContext:
     ) -> Speaker:
         """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
 
-        The seeds of its calls are derived from the setting ``seed`` and its own seed: its model's, else the argument.
+        The seeds of its calls are derived from the setting ``seed`` and from the speaker's own seed: that of its model,
+        else the argument ``seed``.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -63,7 +64,7 @@ class NodeContext:
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
-            max_tokens=most or (REPLY if self.ceilings.metered else None),
+            max_tokens=most or (REPLY_TOKENS if self.ceilings.metered else None),
             timeout=settings.timeout,
         )
         if self.ceilings.metered and not most:
@@ -84,14 +85,14 @@ class NodeContext:
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
-        """The speaker of this turn, with the options of its declaration."""
+        """The speaker of a declaration, with the declared options."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
-        own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
+        own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """A source by name; unless ``recent`` is false, a cached copy of a corpus may be a moment old."""
+        """A source by name; with ``recent`` a cached copy of a corpus may be a moment old."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         read: dict[str, Any] = {
@@ -108,11 +109,11 @@ class NodeContext:
             keyless_web=settings.keyless_web,
             recent=recent,
         )
-        if (keeping := self.session.keeping) is None:
+        if (debate_ledger := self.session.debate_ledger) is None:
             return await open_source()
         if resolve(name, settings.keyless_web)[0] not in DEMO:
-            return KeptSource(await open_source(), keeping, {"published_before": before})
-        return await open_kept_corpus(open_source, keeping, {"source": name, **read})
+            return LedgerSource(await open_source(), debate_ledger, {"published_before": before})
+        return await open_ledger_corpus(open_source, debate_ledger, {"source": name, **read})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -140,10 +141,10 @@ def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
 
 
 def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
-    """The settings of a resumed debate: the run's own, else the ones that it was started with.
+    """The settings of a resumed debate: the run's own, else the settings that the debate was started with.
 
-    Otherwise a resumed debate would silently use the defaults, such as another model. If the settings have no fields
-    for prompts, the prompts that were edited at that start still apply.
+    LangGraph would silently use the defaults, such as another model. If the settings have no fields for prompts, the
+    prompts that were edited at the start still apply.
     """
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
@@ -152,8 +153,8 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
-    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
-    return _checked(kind, json.dumps(known))
+    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT_SUFFIX)}
+    return _checked_settings(kind, json.dumps(known))
 
 
 @lru_cache(maxsize=64)
@@ -162,7 +163,7 @@ def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settin
 
 
 @lru_cache(maxsize=64)
-def _checked(kind: type[Settings], recorded: str) -> Settings:
+def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
     """Settings from a document; cached, because every node of a resumed debate needs them."""
     return checked_settings(kind, json.loads(recorded))
 
@@ -185,38 +186,38 @@ def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[st
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
-    return _choice_of(choice) if isinstance(choice, str) else choice
+    return _model_choice(choice) if isinstance(choice, str) else choice
 
 
 @lru_cache(maxsize=256)
-def _choice_of(model: str) -> ModelChoice:
+def _model_choice(model: str) -> ModelChoice:
     return ModelChoice(model=model)
 
 
 @dataclass(frozen=True)
 class Node:
-    """A step as LangGraph takes it: an async callable of state and runtime.
+    """A step in the form of a LangGraph node: an async callable of state and runtime.
 
     It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised; in a
     `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If a
     budget is set, a call whose tokens are unknown is such an error, too. If the state has an error, the node does
-    nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end: see docs/reference/http.md.
+    nothing. With ``stream_mode="custom"`` the node's start and end are streamed as events: see docs/reference/http.md.
 
     Args:
         step: reads the state and the run, returns what it writes.
-        name: the node's name, as calls record it.
+        name: the node's name, as in records of calls.
         defaults: the settings if the graph is called without our context.
         always: whether it also runs in a failed debate.
         keeps_errors: whether an error becomes the state's ``error``, a key that the state must then have.
         prompts: the names of its prompts.
-        opens: the system whose debates it opens, if it does.
+        opens: the system whose debates it opens; empty for other nodes.
         reads: converts a state with other keys to the step's input; by default the state itself.
         writes: converts the step's writes and records to the state's keys; by default no change.
-        moment: the moment at which it asks a person, if any.
-        idle: from the state and the settings, whether the step would do nothing; edges of a `DebateGraph` then lead
-            past the node. By default it always does something.
-        decides: from the settings, by role, the least call of each role that decides a debate in this node; for nodes
-            that answer, the role is None.
+        moment: the moment at which it waits for a person; empty for other nodes.
+        idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
+            then lead past the node. By default it always does something.
+        decides: takes the settings; returns the smallest call of each role that decides in this node, by role. For
+            nodes that answer, the role is None.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
@@ -236,7 +237,7 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: there are no settings or of the wrong class; without ``keeps_errors`` also the errors of the
+            UserError: the settings are missing or of the wrong class; without ``keeps_errors`` also the errors of the
                 step, and a missing key of the state or field of the settings.
             WorldError: without ``keeps_errors``: the errors of the step.
         """
@@ -252,13 +253,13 @@ class Node:
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
-        mark(ledger)
+        tag_turn(ledger)
         run = NodeContext(settings, ledger)
-        embeddings.set(run.session.keeping)
+        embeddings.set(run.session.debate_ledger)
         replaying.set(run.session.use.mode == "replay")
         try:
             with run.session.watch.node(ledger) if run.session.watch else nullcontext():
-                update = await self._taken(state, run)
+                update = await self._run_step(state, run)
             fault: MootError | None = uncounted_error(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error
@@ -266,14 +267,14 @@ class Node:
             update = {"error": fault.record(ledger.place())} | update
         runtime.stream_writer(place | step_event(ledger, update, time.perf_counter() - started))
         if update.get("error") and not self.keeps_errors:
-            raise fault or error_of(update["error"])
+            raise fault or error_from_record(update["error"])
         update = ledger_update(ledger, state) | update
-        current_session().wrote(update)
+        current_session().note_writes(update)
         return dict(self.writes(update)) if self.writes else update
 
     @property
     def called(self) -> str:
-        """The name of the node in errors; a node without a name has that of the function which made it."""
+        """The name of the node in errors; for a node without a name, the name of the function that made it."""
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
@@ -284,17 +285,17 @@ class Node:
                 kind="missing_settings",
             )
         if settings is None:
-            raise no_settings(self.called)
+            raise missing_settings_error(self.called)
         return settings
 
-    async def _taken(self, state: Any, run: NodeContext) -> dict[str, Any]:
-        """The step's writes; raises an error in words if a key or setting is missing."""
+    async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
+        """Runs the step and returns its writes; raises a `UserError` if a key or a setting is missing."""
         try:
-            return await self.step(state if self.keeps_errors else Keys(state, self.called), run)
+            return await self.step(state if self.keeps_errors else StateKeys(state, self.called), run)
         except AttributeError as error:
             if error.obj is not run.settings:
                 raise
-            raise no_setting(self.called, error.name, run.settings) from error
+            raise missing_setting_error(self.called, error.name, run.settings) from error
 
     def with_settings(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with its own settings, for graphs with another context.
@@ -343,7 +344,7 @@ def turn_location(state: Any) -> dict[str, Any]:
 
 
 def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """A ledger's update of the state."""
+    """The update of the state with a ledger's entries."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

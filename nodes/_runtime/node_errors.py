@@ -1,4 +1,4 @@
-"""Errors of nodes in other graphs, if the state or the settings do not have a key or field that a node reads."""
+"""Errors of nodes in other graphs: a key of the state or a field of the settings is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from moot.core.errors import UserError
 
 
-class Keys(dict[str, Any]):
+class StateKeys(dict[str, Any]):
     """A state whose missing keys raise an error that names the remedy.
 
     Args:
@@ -28,16 +28,16 @@ class Keys(dict[str, Any]):
         )
 
 
-def no_settings(node: str) -> UserError:
+def missing_settings_error(node: str) -> UserError:
     """The error of a node without settings."""
     return UserError(
-        f"The node {node} has no settings: call the graph with context=Settings(...), or give it some with "
+        f"The node {node} has no settings: call the graph with context=Settings(...), or set the node's settings with "
         ".with_settings(Settings(...)).",
         kind="missing_settings",
     )
 
 
-def no_setting(node: str, name: str | None, settings: Any) -> UserError:
+def missing_setting_error(node: str, name: str | None, settings: Any) -> UserError:
     """The error of a node whose settings do not have a field that it reads."""
     return UserError(
         f"The node {node} reads the setting {name!r}, which {type(settings).__name__} does not have. Use settings of a "

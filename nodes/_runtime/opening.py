@@ -10,22 +10,22 @@ from typing import Any
 from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
-from moot.nodes._models.ceilings import REPLY, SETTINGS, PlannedCall
+from moot.nodes._models.ceilings import REPLY_TOKENS, SETTINGS, PlannedCall
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import Decision, in_time, open_budget, refused_roles
-from moot.nodes._runtime.document import blank_document, closed_state, closing, document_of
+from moot.nodes._runtime.budget import Decision, in_time, open_budget, refused_calls_warning
+from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
-from moot.nodes._runtime.tracing import conclude, describe
-from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._runtime.tracing import add_debate_metadata, add_outcome
+from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
-from moot.nodes._texts.chat import claim_of, conversation_update, plain, read_messages
+from moot.nodes._texts.chat import as_plain_values, claim_of, conversation_update, read_messages
 from moot.nodes._texts.given import check_given, inherited_evidence
 from moot.nodes._texts.show import show_claim
 from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
@@ -46,13 +46,13 @@ class Needs:
     summariser: str | None = None
 
 
-MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""Keys that nodes append to; they are overwritten, so that nothing remains of an earlier debate on the same thread."""
+APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
+"""Keys that nodes append to; a new debate overwrites them, so that nothing of the thread's earlier debate remains."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
 OTHER_SOURCE = "bm25:demo-news"
 """A source that needs neither a key nor the network."""
-ASKED = ("labels", "options", "given", "claim_date", "speaker")
+READ_ONCE = ("labels", "options", "given", "claim_date", "speaker")
 """Input that is read once, when a debate is opened; the next debate on the thread must not inherit it."""
 
 
@@ -65,23 +65,25 @@ def open_node(
     """Checks the input and starts the result document.
 
     Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
-    The debate's resources are opened here, so that a missing one is reported before any call.
+    The debate's resources are opened here, so that a missing resource is reported before any call.
 
     Args:
         graph: the graph's name.
         needs: returns the resources that the graph uses with these settings.
         check: raises `UserError` if the graph cannot handle the task with these settings.
-        decides: returns the least calls of the roles that decide, which ceilings reserve.
+        decides: returns the smallest calls of the roles that decide, which ceilings reserve.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": overwrite([])} | dict.fromkeys(ASKED)
-        document |= {key: overwrite(document[key]) for key in MERGED}
+        document = (
+            blank_document(graph, run.settings, uuid4().hex) | {"messages": overwrite([])} | dict.fromkeys(READ_ONCE)
+        )
+        document |= {key: overwrite(document[key]) for key in APPENDED_KEYS}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
             document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
             messages = read_messages(state.get("messages"))
-            document["messages"] = overwrite(plain(messages))
+            document["messages"] = overwrite(as_plain_values(messages))
             asked = claim_of(state, messages)
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the thread's earlier debate
@@ -100,13 +102,13 @@ def open_node(
             document["calibration"] = await open_calibration(graph, task, needed, run)
             document["warnings"] = overwrite(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
-            lost = run.session.lost_by(run.ceilings)
-            kept = [least_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
-            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
+            lost = run.session.cost_of_lost_calls(run.ceilings)
+            calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
+            document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
             await check_web(needed, claim, run)
-            await describe(document)
+            await add_debate_metadata(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
@@ -115,12 +117,12 @@ def open_node(
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
-    """The calibration named in the settings, as plain JSON; None if there is none.
+    """The calibration named in the settings, as plain JSON; None if the settings name none.
 
-    Warns of changes since it was fitted that are no reason to refuse it.
+    Warns of changes since it was fitted, unless they are a reason to refuse it.
 
     Raises:
-        UserError: it cannot be read, or was fitted with other settings.
+        UserError: the calibration cannot be read, or was fitted with other settings.
     """
     settings: Settings = run.settings
     if settings.calibration is None:
@@ -128,14 +130,14 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
     found = await asyncio.to_thread(read_calibration, settings.calibration)
     corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus, settings.keyless_web)
     check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings), sources))
-    for said in changes_since(found, corpora):
-        run.ledger.warn("calibration_aged", said)
+    for change in changes_since(found, corpora):
+        run.ledger.warn("calibration_aged", change)
     return found.model_dump(mode="json")
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
     """The roles that a debate may call, each with its own model, if any."""
-    return dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
+    return dict(needs.roles) | ({"equivalence": None} if task["kind"] in WORDED_KINDS else {})
 
 
 def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
@@ -143,10 +145,10 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
     return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
 
 
-def least_call(
+def smallest_call(
     role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings
 ) -> PlannedCall:
-    """The least call of a role that decides: the claim alone, without evidence and turns."""
+    """The smallest call of a role that decides: the claim alone, without evidence and turns."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
@@ -156,7 +158,9 @@ def least_call(
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
     size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
-    return PlannedCall(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
+    return PlannedCall(
+        role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY_TOKENS
+    )
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
@@ -175,7 +179,7 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
 
 
 async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
-    """Refuses a debate for which Wikipedia must replace the web, if Wikipedia cannot be searched.
+    """Refuses a debate if Wikipedia must replace the web, but cannot be searched.
 
     The debate is not refused if all readers of the web have a fallback.
 
@@ -183,16 +187,16 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
         WorldError: Wikipedia cannot be searched.
     """
     settings: Settings = run.settings
-    stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
-    if not stands_in or all(settings.standing_in(fallback) for fallback in fallbacks_for_web(settings)):
+    is_replaced = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
+    if not is_replaced or all(settings.usable_fallbacks(fallback) for fallback in fallbacks_for_web(settings)):
         return
     try:
         await in_time((await run.retriever("web")).search(claim, 1), "search")
     except MootError as error:
         raise WorldError(
-            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would be read in its "
-            f"place, but it could not be searched: {error.detail} Set one of the two keys, name your own corpus "
-            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {in_place_of_web(settings)}.",
+            "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "
+            f"but Wikipedia could not be searched: {error.detail} Set one of the two keys, name your own corpus "
+            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {options_to_replace_web(settings)}.",
             kind=error.kind,
             retryable=error.retryable,
         ) from error
@@ -209,8 +213,8 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
     ]
 
 
-def in_place_of_web(settings: Settings) -> str:
-    """Command-line options that name another source wherever the settings name `web`."""
+def options_to_replace_web(settings: Settings) -> str:
+    """Command-line options that replace `web` by another source in the settings."""
     debaters = enumerate(getattr(settings, "debaters", ()))
     named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
     options = []
@@ -233,21 +237,21 @@ def close_node() -> Node:
         cut = run.ceilings.left_out
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
-        update = {"stop_reason": state["stop_reason"]} | closing(state)
+        update = {"stop_reason": state["stop_reason"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})
-        for name, sent in run.session.lost_by(run.ceilings)._asdict().items():
+        for name, sent in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
-        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_roles(cut)}] if cut else []
-        if (keeping := run.session.keeping) and keeping.fault:
-            warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_calls_warning(cut)}] if cut else []
+        if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})
         if warned:
             update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed_state(state, update)
         run.session.document = document_of(document)
-        conclude(document)
+        add_outcome(document)
         return update | {"messages": conversation_update(state.get("messages"), in_words(document))}
 
     return Node(step, always=True)

@@ -10,10 +10,10 @@ from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
-PROMPT = "_prompt"
-"""The suffix of their fields."""
+PROMPT_SUFFIX = "_prompt"
+"""The suffix of the fields' names."""
 LONGEST_PROMPT = 20_000
-"""Most characters of an edited prompt."""
+"""Maximum number of characters of an edited prompt."""
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
@@ -22,34 +22,34 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
     An instance of ``kind`` itself is accepted as well, with the shipped prompts.
 
     Args:
-        kind: the settings.
+        kind: the class of the settings.
         used: the nodes that use each prompt, by its name.
 
     Raises:
-        ValueError: two prompts would have one field.
+        ValueError: two prompts would have the same field.
     """
     names = {field_of(name): name for name in used}
     if len(names) < len(used):
-        raise ValueError(f"of these prompts, two would have one field: {', '.join(used)}")
-    fields: dict[str, Any] = {field: _field(name, used[name]) for field, name in names.items()}
+        raise ValueError(f"two of these prompts would have the same field: {', '.join(used)}")
+    fields: dict[str, Any] = {field: _prompt_field(name, used[name]) for field, name in names.items()}
     made = create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
     made.prompts = names
     return made
 
 
 def field_of(prompt: str) -> str:
-    """The settings' field of a prompt."""
-    return prompt.rpartition("/")[2] + PROMPT
+    """The name of the settings' field for a prompt."""
+    return prompt.rpartition("/")[2] + PROMPT_SUFFIX
 
 
-def _field(name: str, nodes: Sequence[str]) -> Any:
+def _prompt_field(name: str, nodes: Sequence[str]) -> Any:
     text = shipped(name)
-    held = " ".join(f"{{{one}}}" for one in sorted(placeholders(text)))
+    names = " ".join(f"{{{name}}}" for name in sorted(placeholders(text)))
     field = Field(
         default=text,
         max_length=LONGEST_PROMPT,
-        description=f"The prompt {name}: instructions, a line ---, then data. Placeholders, those of the data all "
-        f"needed: {held}.",
+        description=f"The prompt {name}: instructions, a line ---, then data. All placeholders of the data are "
+        f"needed. Placeholders: {names}.",
         json_schema_extra={"langgraph_type": "prompt", "langgraph_nodes": list(nodes)},
     )
     return (Annotated[str, AfterValidator(partial(check_edited, name))], field)

@@ -1,4 +1,4 @@
-"""A running debate: reports the writes of its nodes, and always leaves a document, however it ends."""
+"""A running debate: reports the writes of its nodes, and returns a document even if it is interrupted."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from moot.nodes._runtime.graph import CLOSE
 from moot.nodes._runtime.settings import Settings
 
 INTERRUPT = "__interrupt__"
-OF_A_DEBATE = (OPENING, CLOSE)
+OPEN_AND_CLOSE = (OPENING, CLOSE)
 """The first and last node of a debate; in an inner debate, their writes concern only that debate."""
 Update = Callable[[dict[str, Any]], None]
 """Called with a node's writes."""
 
 
-class Running:
+class DebateRun:
     """A running debate, until it ends or waits for a person.
 
     Args:
@@ -41,9 +41,9 @@ class Running:
         self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
     async def run(self, given: Any) -> dict[str, Any]:
-        """The document, once the debate ends or waits.
+        """Runs the debate until it ends or waits; returns its document.
 
-        An interrupted debate has one, too, with its results so far, including results of inner graphs.
+        An interrupted debate has a document, too, with its results so far, including results of inner graphs.
         """
         self.waits = {}
         try:
@@ -54,7 +54,7 @@ class Running:
             self.waits = {}
             return self._unfinished()
         finally:
-            with suppress(asyncio.CancelledError):  # too late for an error: the results are already there
+            with suppress(asyncio.CancelledError):  # the results are already there, so a cancellation comes too late
                 await close_clients()
         return self._unfinished() if self.waits else document_of(self.state)
 
@@ -64,10 +64,10 @@ class Running:
         stream: Any = self.graph.astream(given, config, context=self.settings, stream_mode=modes, subgraphs=True)
         async for place, mode, chunk in stream:
             if mode == "values" and not place:
-                self._known(chunk)
+                self._take_state(chunk)
             elif mode == "updates" and INTERRUPT not in chunk:
                 for node, update in chunk.items():
-                    if place and node in OF_A_DEBATE:
+                    if place and node in OPEN_AND_CLOSE:
                         continue
                     written = written_values(update or {})
                     self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
@@ -75,9 +75,8 @@ class Running:
             elif mode == "updates" and not place:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
-    def _known(self, values: dict[str, Any]) -> None:
-        """Called when a step of the debate ends or waits; from then on the debate's state has the writes of its inner
-        graphs."""
+    def _take_state(self, values: dict[str, Any]) -> None:
+        """Stores the debate's state after a step; the state then contains the writes of inner graphs."""
         if INTERRUPT not in values and values != self.state:
             self.state = values
             self.inner = [(place, written) for place, written in self.inner if place and self.waits]
@@ -90,19 +89,19 @@ Written = tuple[tuple[str, ...], dict[str, Any]]
 """A write and its place: the path of inner graphs, as ``name:run``."""
 
 
-def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mapping[str, Any]) -> list[Written]:
+def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]) -> list[Written]:
     """Removes the writes of the steps of an inner graph that has ended, because the graph's own write contains them.
 
-    If the graph runs several times in parallel, writes that were not passed on belong to runs that still go on.
+    If the graph runs several times in parallel, writes that its own write does not contain belong to unfinished runs.
 
     Args:
         written: the writes of the debate's steps.
-        graph: the place of a node that may be a graph; its last part is just the name.
-        handed: the node's writes at its end.
+        graph: the place of a node that may be a graph; its last part is the name, without a run.
+        written_at_end: the writes of that node when it ended.
     """
     depth = len(graph)
-    turns = {turn_key(turn) for turn in handed.get("turns") or ()}
-    calls = handed.get("calls") or ()
+    turns = {turn_key(turn) for turn in written_at_end.get("turns") or ()}
+    calls = written_at_end.get("calls") or ()
 
     def run_of(place: tuple[str, ...]) -> tuple[str, ...] | None:
         within = len(place) >= depth and (*place[: depth - 1], place[depth - 1].partition(":")[0]) == graph
@@ -110,8 +109,8 @@ def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mappin
 
     under_way = {
         run_of(place)
-        for place, of in written
-        if any(turn_key(turn) not in turns for turn in of.get("turns") or ())
-        or any(call not in calls for call in of.get("calls") or ())
+        for place, update in written
+        if any(turn_key(turn) not in turns for turn in update.get("turns") or ())
+        or any(call not in calls for call in update.get("calls") or ())
     }
-    return [(place, of) for place, of in written if run_of(place) is None or run_of(place) in under_way]
+    return [(place, update) for place, update in written if run_of(place) is None or run_of(place) in under_way]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.prompts._files import shipped
 from moot.retrievers._encoders import DEFAULT_ENCODER
@@ -39,7 +39,7 @@ Source = Annotated[
     ),
 ]
 SOURCES = (
-    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set; without a key "
+    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper if its key is set; without a key "
     "Wikipedia, or bm25 if a corpus is set or all models are embedded or fake), tavily, serper, wikipedia, openalex, "
     "pubmed, arxiv, langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
 )
@@ -95,13 +95,16 @@ class Settings(BaseModel):
         default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     max_tokens: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of tokens in a reply; null: the endpoint's default.",
     )
     context_tokens: int | None = Field(
         default=None,
         ge=256,
         le=100_000_000,
-        description="Most tokens of a prompt and its reply: from longer prompts moot leaves out "
+        description="Maximum number of tokens in a prompt and its reply: from longer prompts moot leaves out "
         "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
     )
     seed: int | None = Field(
@@ -116,8 +119,8 @@ class Settings(BaseModel):
     )
     verified_quotes: bool = Field(
         default=False,
-        description="On: an answer needs a quote from the evidence it names; without one the model is asked "
-        "again once, then recorded as unquoted. Answers without any evidence in the prompt need no quote.",
+        description="On: an answer needs a quote from the evidence it names. Without one the model is called once "
+        "more; then the answer is recorded as unquoted. Answers without any evidence in the prompt need no quote.",
     )
     embedder: str = Field(
         default=DEFAULT_ENCODER,
@@ -138,34 +141,35 @@ class Settings(BaseModel):
         default=None,
         ge=1,
         le=10_000_000,
-        description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
-        "(`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough is kept for those that "
-        "decide: budget_exhausted. Null: no bound.",
+        description="Maximum number of tokens of prompts and replies. Before each call, its prompt and its longest "
+        "reply (`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough for the roles that "
+        "decide is reserved from the start; they end the debate (budget_exhausted). Null: no bound.",
     )
     max_cost: float | None = Field(
         default=None,
         gt=0,
         le=10_000,
-        description="As `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
+        description="The same as `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
         "without a price is refused. Encoders and searches are not counted.",
     )
     max_calls: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="As `budget`, in calls to models; a call with its retries counts once.",
+        description="The same as `budget`, in calls to models; a call with its retries counts once.",
     )
     max_seconds: float | None = Field(
         default=None,
         gt=0,
         le=1_000_000,
-        description="As `budget`, in seconds: running calls and searches are cut off, and time to decide is reserved. "
-        "After a wait for a person the time starts again.",
+        description="The same as `budget`, in seconds: running calls and searches are cut off, and time to decide is "
+        "reserved. After a wait for a person the time starts again.",
     )
     reader_summary: bool = Field(
         default=False,
         description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
-        "sentences with citations, the answer that each quote supports, the evidence not found. One more call.",
+        "sentences with citations, the answer that each quote supports, and the evidence that was not found. It takes "
+        "one more call.",
     )
     calibration: str | None = Field(
         default=None,
@@ -175,10 +179,15 @@ class Settings(BaseModel):
         "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
-    attempts: int = Field(default=3, ge=1, le=10, description="Most requests per call, the first included.")
-    max_concurrency: int = Field(default=16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    attempts: int = Field(default=3, ge=1, le=10, description="Maximum number of requests per call, with the first.")
+    max_concurrency: int = Field(
+        default=16, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
     requests_per_minute: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of calls to one endpoint per minute; null: no limit.",
     )
     max_wait: float = Field(
         default=600.0,
@@ -188,7 +197,7 @@ class Settings(BaseModel):
     )
 
     def edited(self) -> dict[str, str]:
-        """By name, the prompts that differ from the shipped ones."""
+        """The prompts that differ from the shipped ones, by name."""
         texts = {name: getattr(self, field) for field, name in self.prompts.items()}
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
@@ -211,7 +220,7 @@ class Settings(BaseModel):
         Wikipedia."""
         return "wikipedia" if self.own_model and self.corpus is None else "bm25"
 
-    def standing_in(self, fallback: Iterable[str]) -> tuple[str, ...]:
+    def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:
         """The fallbacks that may be used: all but demo corpora, which only moot's own models may use.
 
         Args:
@@ -219,12 +228,12 @@ class Settings(BaseModel):
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
-    def beneath(self) -> Settings | None:
-        """The settings of the inner debate that a debate with these settings may run; None if it never runs one."""
+    def inner_settings(self) -> Settings | None:
+        """The settings of the inner debate that a debate with these settings may run; None if there is none."""
         return None
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role whose model names none."""
+        """The sampling temperature of a role, unless its model has its own."""
         return self.temperature
 
     def roles(self) -> set[str] | None:
@@ -232,7 +241,7 @@ class Settings(BaseModel):
         return None
 
     @model_validator(mode="after")
-    def _roles_are_known(self) -> Settings:
+    def _check_roles(self) -> Settings:
         roles = self.roles()
         others = set() if "reader_summary" in self.without else {REPORTER}
         unknown = sorted(set(self.models) - roles - others) if roles is not None else []
@@ -241,8 +250,8 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _set_only_what_means_something(self) -> Settings:
-        fields = type(self).model_fields  # a default is the value in settings that were saved as a whole
+    def _check_unused_fields(self) -> Settings:
+        fields = type(self).model_fields  # settings that were saved as a whole contain the defaults
         if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
         return self
@@ -263,38 +272,38 @@ class EvidenceSettings(Settings):
 
     k: int = Field(default=3, ge=1, le=50, description="Documents per query, from each source.")
     max_per_host: int | None = Field(
-        default=2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+        default=2, ge=1, le=50, description="Maximum number of documents per website in a web search; null: no limit."
     )
     max_origin_share: float = Field(
         default=0.5,
         gt=0,
         le=1,
         description="Largest share of the evidence that may come from one origin (a website, near-duplicates), at "
-        "least one piece: in each search and in all together. Documents of a corpus beyond it come after others, but "
-        "fill up a search. Given texts are never left out. 1: no bound.",
+        "least one piece: in each search and in all searches together. Documents of a corpus above this share come "
+        "after others, but fill up a search. Given texts are never left out. 1: no bound.",
     )
     datamarking: bool = Field(
         default=False,
         description="On: in prompts the words of evidence are joined by a mark, so that models can tell instructions "
-        "in it from ours. It makes evidence longer and harder to read.",
+        "in evidence from ours. The mark makes evidence longer and harder to read.",
     )
     robustness: bool = Field(
         default=False,
-        description="On: after the verdict its deciders are called again without each origin, without two that "
-        "quote the same, with the evidence in reversed order, and without evidence. One call for each.",
+        description="On: after the verdict the roles that decided are called again: without each origin, without two "
+        "origins that quote the same fact, with the evidence in reversed order, and without evidence.",
     )
-    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Most calls of `robustness`.")
+    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Maximum number of calls of `robustness`.")
     published_before: date | None = Field(
         default=None,
-        description="A date, e.g. 2020-10-25: evidence published on it or later is left out; evidence "
+        description="A date, e.g. 2020-10-25: evidence published on this day or later is left out; evidence "
         "without a date stays, with a warning.",
     )
     max_evidence_tokens: int = Field(
         default=MOST_TOKENS,
         ge=16,
         le=100_000,
-        description="Most tokens of a document's text (about). Of longer ones the beginning and the sentences nearest "
-        "to the query are shown; quotes are checked against all of it.",
+        description="Maximum number of tokens of a document's text (about). Of longer texts, the beginning and the "
+        "sentences nearest to the query are shown; quotes are checked against the whole text.",
     )
     reranker: str | None = Field(
         default=None,
@@ -309,7 +318,7 @@ class EvidenceSettings(Settings):
         min_length=1,
         max_length=300,
         description="Abstracts from OpenAlex: with `model` the role source_summariser summarises them, `none` "
-        "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
+        "leaves them unchanged, any other value names a summarisation model (transformers, by name or folder).",
         examples=["model", "none"],
     )
 
@@ -328,7 +337,7 @@ class SourcesSettings(EvidenceSettings):
 
     def sources_to_open(self) -> tuple[Source, ...]:
         """The sources to open."""
-        return (*self.sources, *self.standing_in(self.fallback))
+        return (*self.sources, *self.usable_fallbacks(self.fallback))
 
 
 class PoolSettings(SourcesSettings):
@@ -336,13 +345,13 @@ class PoolSettings(SourcesSettings):
 
     retrieval: Literal["once", "none"] = Field(
         default="once",
-        description="once: the sources are searched before the first answer; none: there is no search, and the texts "
-        "given with the claim are all the evidence.",
+        description="once: the sources are searched before the first answer; none: there is no search, and the only "
+        "evidence is the texts given with the claim.",
     )
 
     @property
     def searches(self) -> bool:
-        """Whether there is a search."""
+        """Whether the sources are searched."""
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
@@ -354,12 +363,12 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
     """Checks values and returns a graph's settings.
 
     Args:
-        kind: the graph's settings.
+        kind: the class of the graph's settings.
         values: the values that differ from the defaults.
         graph: its name, for errors, if ``moot settings`` lists its settings.
 
     Raises:
-        UserError: an unknown setting, a value out of its range.
+        UserError: an unknown setting, or an invalid value.
     """
     try:
         return kind.model_validate(values)
@@ -375,7 +384,7 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
     Args:
         kind: the class that was checked.
         error: one of ``ValidationError.errors()``.
-        called: the word for its fields.
+        called: the word for a field of that class.
     """
     place = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
@@ -384,15 +393,15 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
         return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
     if error["type"] == "extra_forbidden":
         names = sorted(set(kind.model_fields) - getattr(kind, "without", frozenset()))
-        known, meant = ", ".join(names), nearest(place, names)
+        known, meant = ", ".join(names), did_you_mean(place, names)
         return f"There is no {called} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         return (
             f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "
             f"{json.dumps(error['input'])[:80]}"
         )
-    said = error["msg"].removeprefix("Value error, ").replace(" after validation", "")
-    said = said.replace("Tuple", "The list").replace("a valid tuple", "a list")
+    problem = error["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    problem = problem.replace("Tuple", "The list").replace("a valid tuple", "a list")
     if not place:
-        return str(said)
-    return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"
+        return str(problem)
+    return f"{place}: {problem} (given: {json.dumps(error['input'], default=str)[:80]})"

@@ -2,8 +2,8 @@
 
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: reducers
 (`moot.nodes._records.reducers`) merge parallel writes. Keys that several states have are declared once, with their
-reducers, and inherited; a key is declared twice only if its type differs, such as one that a document always has and a
-step may not have.
+reducers, and inherited; a key is declared twice only if its type differs, for example if a document always has the key
+and a step has it only sometimes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moot.nodes._records.reducers import (
     merge_turns,
     merge_warnings,
 )
-from moot.nodes._runtime.turns import KINDS, Dissent, OfItsStep
+from moot.nodes._runtime.turns import KINDS, Dissent, FieldsByStep
 from moot.nodes._texts.chat import ChatMessage, merge_messages
 from moot.nodes._texts.given import MOST_GIVEN, GivenText
 from moot.nodes._texts.robustness import Robustness
@@ -32,7 +32,7 @@ from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.4"
 LONGEST_SPEAKER = 200
-"""Characters."""
+"""Maximum number of characters of a speaker's name."""
 
 Equal = Literal["tokens", "usd", "calls"]
 """The budgets that a control can share with its debate."""
@@ -40,17 +40,17 @@ Equal = Literal["tokens", "usd", "calls"]
 Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 
-# --- what is asked ----------------------------------------------------------------------------------------------------
+# --- the input --------------------------------------------------------------------------------------------------------
 
 
 def task_names() -> list[Any]:
     """The tasks, for descriptions of inputs."""
-    from moot.nodes._texts.task import TASKS  # needs this module
+    from moot.nodes._texts.task import TASKS  # imports this module
 
     return list(TASKS)
 
 
-class Claimed(TypedDict):
+class ClaimFields(TypedDict):
     """A claim and the form of its answer, as given by the user."""
 
     claim: NotRequired[
@@ -69,32 +69,32 @@ class Claimed(TypedDict):
             str | None,
             Field(
                 description="Form of the answer: labels or choice (your own), short_answer, number, expression, or a "
-                "benchmark's name. By default as labels and options suggest, else fever.",
+                "benchmark's name. Default: choice with options, labels with labels, else fever.",
                 json_schema_extra=lambda schema: schema.update(examples=task_names()),
             ),
         ]
     ]
 
 
-class AskedWith(TypedDict):
+class OpeningInput(TypedDict):
     """Input that is read once, when a debate is opened."""
 
     claim_date: NotRequired[
         Annotated[
             str | None,
-            Field(description="When the claim was said: a year, a month or a day.", examples=["2020-10-25"]),
+            Field(description="When the claim was made: a year, a month or a day.", examples=["2020-10-25"]),
         ]
     ]
     speaker: NotRequired[
         Annotated[
             str | None,
-            Field(description="Who said the claim.", examples=["A spokesperson"], max_length=LONGEST_SPEAKER),
+            Field(description="Who made the claim.", examples=["A spokesperson"], max_length=LONGEST_SPEAKER),
         ]
     ]
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,
-            Field(description="For `labels`: the answers to choose from, or an object that explains each."),
+            Field(description="For `labels`: the possible answers, or an object that explains each of them."),
         ]
     ]
     options: NotRequired[
@@ -104,7 +104,7 @@ class AskedWith(TypedDict):
         Annotated[
             list[GivenText] | None,
             Field(
-                description="Texts that all who answer are shown, in addition to the evidence found.",
+                description="Texts that all answering roles are shown, in addition to the evidence found.",
                 examples=[[{"text": "Bees were kept in Egypt 4,500 years ago.", "title": "Beekeeping"}]],
                 max_length=MOST_GIVEN,
             ),
@@ -112,7 +112,7 @@ class AskedWith(TypedDict):
     ]
 
 
-class ClaimInput(Claimed, AskedWith):
+class ClaimInput(ClaimFields, OpeningInput):
     """The input of a debate: a claim, or a person's last message in ``messages``; with both, the claim."""
 
     messages: NotRequired[
@@ -128,14 +128,14 @@ class ClaimInput(Claimed, AskedWith):
     ]
 
 
-# --- what several states share ----------------------------------------------------------------------------------------
+# --- keys of several states -------------------------------------------------------------------------------------------
 
 
 class Findings(TypedDict):
     """The turns and evidence so far."""
 
     turns: Annotated[
-        list[Annotated[Turn, OfItsStep((*KINDS, *TRIAL_KINDS))]],
+        list[Annotated[Turn, FieldsByStep((*KINDS, *TRIAL_KINDS))]],
         Field(description="The turns, in order."),
         merge_turns,
     ]
@@ -162,30 +162,30 @@ class TrialUpdate(StepUpdate):
     debates: Annotated[list[CourtDebate], Field(description="The course of each debate of a trial."), joined]
     round_log: Annotated[
         list[RoundRecord],
-        Field(description="By round, the finding after it: why another round followed."),
+        Field(description="The finding after each round: why another round followed, or why none did."),
         merge_rounds,
     ]
 
 
-class About(TypedDict):
-    """The checked claim."""
+class CheckedClaim(TypedDict):
+    """The claim, after its check."""
 
     claim: Annotated[str, Field(description="What was debated.")]
 
 
-class Budgeted(TypedDict):
+class WithBudget(TypedDict):
     """The remaining budget, from `moot.nodes._runtime.budget`."""
 
     budget: NotRequired[dict[str, Any] | None]
 
 
-class Heard(TypedDict):
+class HeardTexts(TypedDict):
     """Texts for a speaker besides answers, such as reviews."""
 
     heard: NotRequired[list[Turn]]
 
 
-class Handed(About):
+class StepInput(CheckedClaim):
     """The keys that a debate passes to each of its steps."""
 
     task: Task
@@ -195,19 +195,19 @@ class Handed(About):
 # --- a debate ---------------------------------------------------------------------------------------------------------
 
 
-class Head(TypedDict):
+class DocumentHead(TypedDict):
     """The beginning of a document."""
 
     schema_version: Annotated[str, Field(description="The version of this document's schema.")]
     id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
-    status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
+    status: Annotated[Status, Field(description="How the debate ended; if it failed, `error` has the reason.")]
     graph: Annotated[str, Field(description="The debate system.")]
 
 
-class Beside(TypedDict):
+class ControlRun(TypedDict):
     """A control that was run after a debate, at the same cost."""
 
-    control: Annotated[str, Field(description="Which system.")]
+    control: Annotated[str, Field(description="The control's system.")]
     equal: Annotated[Equal, Field(description="The budget that it shares with the debate.")]
     taken: Annotated[
         dict[str, dict[str, float | None]],
@@ -220,7 +220,7 @@ class Beside(TypedDict):
     error: Annotated[ErrorRecord | None, Field(description="Why it has no verdict.")]
 
 
-class Verdict(Head, About):
+class Verdict(DocumentHead, CheckedClaim):
     """The outcome of a debate."""
 
     answer: Annotated[str | None, Field(description="The verdict; null if there is none.")]
@@ -228,7 +228,7 @@ class Verdict(Head, About):
     confidence: Annotated[
         float | None,
         Field(
-            description="How sure the verdict is, from 0 to 1; null if there is no basis for it. How often "
+            description="How sure the verdict is, from 0 to 1; null if there is no basis for a confidence. How often "
             "such a verdict is right is known only with `calibration`."
         ),
     ]
@@ -239,7 +239,7 @@ class Verdict(Head, About):
     ]
     prediction_set: Annotated[
         list[str] | None,
-        Field(description="Labels that include the right one, as often as `calibration` states; null without one."),
+        Field(description="Labels that include the right one as often as `calibration` states; null without it."),
     ]
     decision: Annotated[
         Literal["act", "escalate"] | None,
@@ -253,12 +253,12 @@ class Verdict(Head, About):
         Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
-    rounds: Annotated[int, Field(description="Rounds that were held.")]
+    rounds: Annotated[int, Field(description="The number of rounds.")]
     scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores by debater.")]
     votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
     graphs: Annotated[
         list[dict[str, Any]],
-        Field(description="By round, who heard whom and with which weight, if that changes."),
+        Field(description="For each round, which agents heard which, and the weights, if this changes between rounds."),
     ]
     dissent: Annotated[
         Dissent | None,
@@ -273,7 +273,7 @@ class Verdict(Head, About):
         dict[str, Any],
         Field(
             description="Calls and tokens, in total and by role; `from_ledger` counts calls with replies from the "
-            "ledger and cost nothing."
+            "ledger, which cost nothing."
         ),
     ]
     seconds: Annotated[float, Field(description="The debate's duration, with a person's replies included.")]
@@ -283,7 +283,7 @@ class Verdict(Head, About):
     ]
     models: Annotated[
         dict[str, Any],
-        Field(description="By role, the model in the settings, and the names that the endpoint returned."),
+        Field(description="For each role, the model in the settings and the names that the endpoint returned."),
     ]
     messages: Annotated[
         list[ChatMessage],
@@ -293,10 +293,10 @@ class Verdict(Head, About):
     moot_version: Annotated[str, Field(description="The version of moot.")]
     started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
     beside: Annotated[
-        Beside | None,
+        ControlRun | None,
         Field(
             title="Beside",
-            description="A control that was run after the debate, at its cost; null if none was asked for.",
+            description="A control that was run after the debate, at its cost; null if none was requested.",
         ),
     ]
 
@@ -353,24 +353,24 @@ class ResultDocument(VerdictOutput):
     ]
 
 
-class DebateState(Verdict, TrialUpdate, AskedWith, Budgeted):
+class DebateState(Verdict, TrialUpdate, OpeningInput, WithBudget):
     """The keys that a debate's nodes may read: the input and the growing result document."""
 
     task: Any  # the given name, then a `Task` once the debate is open
     opened: NotRequired[str]  # the claim of the last opened debate
 
 
-# --- a step of one ----------------------------------------------------------------------------------------------------
+# --- a step -----------------------------------------------------------------------------------------------------------
 
 
-class DebaterState(Handed, StepUpdate, Heard):
+class DebaterState(StepInput, StepUpdate, HeardTexts):
     """The keys that the steps of one speaker in one round may read. ``turns`` contains only its own turn.
 
     ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that these
-    cite, for checks of quotes only; it is not shown. ``pool`` is the shared evidence that it may select from, ``found``
-    the evidence found before its own search, and ``heard`` other texts such as summaries and reviews. ``groups``
-    has agents with the same answer together, ``retrieval`` is the outcome of the pool's search, ``why`` why another
-    round is held.
+    cite, which is not shown and serves only to check quotes. ``pool`` is the shared evidence that it may select from,
+    ``found`` the evidence found before its own search, and ``heard`` other texts such as summaries and reviews.
+    ``groups`` has the number of each agent's group of equal answers, ``retrieval`` is the outcome of the pool's search,
+    ``why`` the reason for another round.
     """
 
     debater: dict[str, Any]
@@ -385,18 +385,18 @@ class DebaterState(Handed, StepUpdate, Heard):
     why: NotRequired[str]
 
 
-class ScoreState(Handed, StepUpdate):
-    """The input of scoring: one turn, and the evidence that it was written from."""
+class ScoreState(StepInput, StepUpdate):
+    """The input of scoring: one turn, and the evidence on which it is based."""
 
     metrics: dict[str, Any]
 
 
-class TrialState(Handed, TrialUpdate, Budgeted, Heard):
+class TrialState(StepInput, TrialUpdate, WithBudget, HeardTexts):
     """The keys that the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
 
     ``evidence`` is given to the phase or found in it; ``premises`` are the premises of the claim; ``budget`` is
-    the phase's share of the debate's, if it has one. A step of one of several speakers (a side, an arbiter of one
-    piece, a judge) has its speaker in ``debater``, its turn in ``turns`` and earlier statements in ``heard``.
+    the phase's share of the debate's budget, if it has one. If a step has several speakers (a side, an arbiter of one
+    piece, a judge), the state has the speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
     """
 
     phase: str
@@ -406,5 +406,5 @@ class TrialState(Handed, TrialUpdate, Budgeted, Heard):
     stop_reason: NotRequired[StopReason | None]
 
 
-class TrialInput(Handed, Findings):
+class TrialInput(StepInput, Findings):
     """The input of a phase of a trial."""

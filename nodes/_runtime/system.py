@@ -1,4 +1,4 @@
-"""The builder of a debate system: it adds the parts common to all systems, so that a graph's file is only its paper."""
+"""The builder of a debate system: it adds the parts common to all systems, so that a graph's file has only its own."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 class Debate(DebateGraph):
     """A debate system.
 
-    It opens with checked input and closes with a result document, also after an error. Before each
-    round but the first a person may make a remark, and a person may question the draft of a verdict, if the settings'
-    ``ask_person`` says so. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
+    It opens with checked input and closes with a result document, also after an error. If the
+    setting ``ask_person`` says so, a person may make a remark before each round but the first, and may question the
+    draft of a verdict. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
     again after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
@@ -46,7 +46,7 @@ class Debate(DebateGraph):
     Args:
         name: the system's name.
         settings: the class of its settings.
-        needs: from the settings, the resources of a debate; they are opened before the first call.
+        needs: returns the resources of a debate with these settings; they are opened before the first call.
         check: raises `UserError` if the system cannot handle the task with these settings.
     """
 
@@ -60,9 +60,9 @@ class Debate(DebateGraph):
         super().__init__(settings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
         self.needs = needs
         self.check = check
-        self._led: set[str] = set()
+        self._targets: set[str] = set()
         self._deciding: list[str] = []
-        self._first_of_a_round: set[str] = set()
+        self._first_in_round: set[str] = set()
         self._decisions: dict[str, Callable[[Any], Mapping[str | None, Decision]]] = {}
         self.add_node("open", open_node(name, needs, check, self.deciders))
         self.add_edge(START, "open")
@@ -75,7 +75,7 @@ class Debate(DebateGraph):
             self.add_edge(ROBUSTNESS, CLOSE)
 
     def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
-        """As of `DebateGraph`."""
+        """The same as `DebateGraph.add_node`."""
         if decides := getattr(action, "decides", None):
             self._decisions[name] = decides
         super().add_node(name, action, **options)
@@ -89,15 +89,15 @@ class Debate(DebateGraph):
             needs: the debate's resources.
         """
         found = [self._decisions[node](settings) for node in self._deciding if node in self._decisions]
-        judges = {role: decision for of in found for role, decision in of.items() if role}
+        judges = {role: decision for decisions in found for role, decision in decisions.items() if role}
         if judges or not needs.roles:
             return judges
-        answers = (of(settings).get(None) for of in self._decisions.values())
+        answers = (decisions_of(settings).get(None) for decisions_of in self._decisions.values())
         decision = next(filter(None, answers), None)
         return {next(iter(needs.roles)): decision} if decision else {}
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
-        """Declares where the first round starts; no person is asked for a remark before it.
+        """Adds the edge into the first round; no person is asked for a remark before it.
 
         Args:
             route: the router.
@@ -108,33 +108,33 @@ class Debate(DebateGraph):
         if reviewed:
             self._run_once.add(after)
             self.add_edge(after, reviewed)
-        self._lead(reviewed or after, route, to)
+        self._add_route(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Declares where further rounds start, so that a person is asked for a remark first, if the settings say so.
+        """Names the first nodes of further rounds: before these, a person may be asked for a remark (``ask_person``).
 
-        Edges to these nodes that you add later lead to the question.
+        Edges to these nodes that are added later lead to the node that asks for the remark.
 
         Args:
             route: the router into a round, after the remark.
             to: the first nodes of a round.
 
         Raises:
-            ValueError: an edge to one of them was added earlier; it would skip the remark.
+            ValueError: an edge to one of the nodes was added earlier; it would skip the remark.
         """
-        if passed := self._led & set(to):
+        if passed := self._targets & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
-        self._first_of_a_round = set(to)
+        self._first_in_round = set(to)
         self.add_node(REMARK, human_review_node("remark"))
-        self._lead(REMARK, route, to)
+        self._add_route(REMARK, route, to)
 
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
-        """Sets the node that ends a debate with its verdict; several are allowed.
+        """Sets the node that ends a debate with its verdict; may be called for several nodes.
 
         Args:
             node: the node.
-            reviewed: a person may question the draft; then it is decided again.
-            again: the node that decides again, if it is another one.
+            reviewed: a person may question the draft; then the verdict is decided again.
+            again: the node that decides again, if it is not ``node``.
             phase: the phase of a trial that decides.
         """
         self._deciding.append(node)
@@ -142,9 +142,9 @@ class Debate(DebateGraph):
             self.add_edge(node, self._after)
             return
         self.add_node(REVIEW, human_review_node("verdict", phase=phase))
-        self._else_to[REVIEW] = self._after
+        self._next_if_idle[REVIEW] = self._after
         self.add_edge(node, REVIEW)
-        self._lead(REVIEW, question_or(again or node, self._after), [again or node, self._after])
+        self._add_route(REVIEW, question_or(again or node, self._after), [again or node, self._after])
 
     def add_conditional_edges(  # type: ignore[override]
         self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
@@ -157,18 +157,18 @@ class Debate(DebateGraph):
             path_map: the nodes that it may lead to.
 
         Raises:
-            ValueError: they are not a list.
+            ValueError: ``path_map`` is not a list.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")
         to = list(path_map)
-        self._led |= set(to)
-        if self._first_of_a_round & set(to):
-            path, to = remark_first(path, REMARK, self._first_of_a_round), [REMARK, *to]
-        self._lead(source, path, to)
+        self._targets |= set(to)
+        if self._first_in_round & set(to):
+            path, to = remark_first(path, REMARK, self._first_in_round), [REMARK, *to]
+        self._add_route(source, path, to)
         return self
 
-    def _lead(self, source: str, route: Router, to: Sequence[str]) -> None:
+    def _add_route(self, source: str, route: Router, to: Sequence[str]) -> None:
         plain_router(route)
         super().add_conditional_edges(source, route, list(dict.fromkeys([*to, CLOSE])))
 
@@ -182,11 +182,11 @@ class Debate(DebateGraph):
         moments = get_args(get_args(field.annotation)[0]) if field else ()
         if silent := [moment for moment in moments if moment not in self._moments]:
             raise ValueError(
-                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node asks a person then: add "
-                "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a human_review_node for "
-                "others, or declare ask_person without it."
+                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node waits for a person then: "
+                "add rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a human_review_node "
+                "for others, or declare ask_person without it."
             )
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]
-        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as in a drawing
+        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # the order in drawings
         return super().compile(*arguments, **options)

@@ -1,6 +1,6 @@
 """Tags and metadata of runs in LangSmith: the speaker, the round and the phase.
 
-Without a trace this only checks for one; the tags and metadata of calls also serve clients that stream
+Without a trace this module does almost nothing; the tags and metadata of calls also serve clients that stream
 tokens (``stream_mode="messages"``).
 """
 
@@ -21,7 +21,7 @@ from moot.retrievers import Evidence, Retriever
 
 
 class Place(Protocol):
-    """The position in a debate: a node's ledger."""
+    """The position of a node in a debate; a node's `Ledger` has these fields."""
 
     node: str
     phase: str
@@ -41,24 +41,24 @@ def is_turn(state: Mapping[str, Any]) -> bool:
 
 def tags_of(place: Place) -> list[str]:
     """The round, the agent, and the phase if there are several, as tags: ``round:2``, ``agent:rag``."""
-    said = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
-    return [f"{name}:{value}" for name, value in said.items() if value]
+    tags = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
+    return [f"{name}:{value}" for name, value in tags.items() if value]
 
 
-def facts_of(place: Place) -> dict[str, Any]:
+def metadata_of(place: Place) -> dict[str, Any]:
     """Agent, round, phase and number as metadata, named as in the records of calls."""
-    said = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
-    return {name: value for name, value in said.items() if value is not None}
+    facts = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 @contextmanager
-def speaking(role: str, model: str, place: Place) -> Iterator[None]:
-    """Context manager: names the runs of chat models in the trace; their other tags and metadata are kept."""
+def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
+    """Context manager: names the runs of chat models in the trace, and adds tags and metadata to them."""
     config = {
         **(var_child_runnable_config.get() or {}),
         "run_name": place.place() or role,
         "tags": [*tags_of(place), f"role:{role}"],
-        "metadata": facts_of(place) | {"node": place.node, "role": role, "model": model},
+        "metadata": metadata_of(place) | {"node": place.node, "role": role, "model": model},
     }
     token = var_child_runnable_config.set(config)  # type: ignore[arg-type]
     try:
@@ -67,29 +67,29 @@ def speaking(role: str, model: str, place: Place) -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
-def mark(place: Place) -> None:
-    """Tags the run of a turn, and of the graphs that take it, with its agent; in a trial also with the phase.
+def tag_turn(place: Place) -> None:
+    """Tags the run of a turn, and the runs of the graphs around it, with the agent; in a trial also with the phase.
 
-    Other nodes have tags only on their calls, because some of them count their round only at its end.
+    For other nodes only the runs of calls have tags, because some of these nodes count their round only at its end.
     """
-    for depth, run in enumerate(enclosing(get_current_run_tree())):
+    for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
         if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
             return
         run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
-        note(run, facts_of(place))
+        add_metadata(run, metadata_of(place))
 
 
-def note(run: RunTree, facts: Mapping[str, Any]) -> None:
+def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
     """Adds metadata to one run; its dict is shared with other runs, so it is copied."""
     run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
 
 
 def graph_run() -> RunTree | None:
     """The run of the running node's graph; None without a trace."""
-    return next(islice(enclosing(get_current_run_tree()), 1, None), None)
+    return next(islice(enclosing_runs(get_current_run_tree()), 1, None), None)
 
 
-def enclosing(run: RunTree | None) -> Iterator[RunTree]:
+def enclosing_runs(run: RunTree | None) -> Iterator[RunTree]:
     """A run and all runs that enclose it."""
     if run is None:
         return
@@ -101,7 +101,7 @@ def enclosing(run: RunTree | None) -> Iterator[RunTree]:
 
 
 def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
-    """The tags and metadata inherited from the enclosing graph; empty outside of one."""
+    """The callbacks' ``handlers`` or ``inheritable_tags`` from the enclosing graph; empty outside of a graph."""
     return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
 
 
@@ -109,7 +109,7 @@ def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[
 
 
 def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are runs in a trace; the source itself without a trace."""
+    """A source whose searches are runs in the trace; without a trace, the source itself."""
     node = get_current_run_tree()
     if (seen := telemetry()) is not None:
         source = imported("moot.nodes._telemetry.observed").WatchedRetriever(seen, source)
@@ -124,10 +124,10 @@ class TracedRetriever:
         self._source = source
         self._node = node
         self._tags = [*inherited_config("inheritable_tags"), *(tags_of(place) if place else [])]
-        self._facts = facts_of(place) if place else {}
+        self._facts = metadata_of(place) if place else {}
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
+        """The same as the source's `search`."""
         run = trace(
             self.name,
             "retriever",

@@ -28,35 +28,35 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
-from moot.core.redaction import anonymised, held_keys
+from moot.core.redaction import anonymised, environment_keys
 from moot.nodes._models.ceilings import Ceilings
-from moot.nodes._models.keeping import current_use
-from moot.nodes._models.kept import FROM_LEDGER
+from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes._models.session import Session, ceilings_in, nested_config, recording, session_in, with_session
 from moot.nodes._runtime.document import document_of
-from moot.nodes._runtime.trace import graph_run, note
+from moot.nodes._runtime.trace import add_metadata, graph_run
 from moot.nodes._telemetry.start import watch
 
 log = logging.getLogger(__name__)
 
-ELSEWHERE = ("name", "tags", "events", "extra", "serialized")
+NOT_ANONYMISED = ("name", "tags", "events", "extra", "serialized")
 """Parts of a run that LangSmith's anonymiser misses, at least in part."""
 SCALES = {"consistency": 10}
 """Parts of a confidence that become scores of the debate, with their maximum."""
 
-IN_TIME = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
-"""Without these, LangSmith's client sends from threads for which the process waits at its end, however long it takes.
+ENVIRONMENT = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
+"""Without these variables, the process waits at its end for the threads of LangSmith's client, without a limit.
 
 ``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
 """
-PATIENCE = 1.0
-"""Seconds that a process waits at its end until the rest is sent."""
+LONGEST_WAIT = 1.0
+"""Seconds that a process waits at its end for the rest of the trace to be sent."""
 
 
 def send_in_time() -> None:
-    """From now on LangSmith clients do not delay the end of the process, unless a LangSmith variable asks for it."""
-    for name, value in IN_TIME.items():
+    """Sets `ENVIRONMENT`, so that LangSmith clients do not delay the end of the process; set variables stay."""
+    for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     get_env_var.cache_clear()  # type: ignore[attr-defined]
 
@@ -66,31 +66,31 @@ FREE: Price = {"input": 0.0, "output": 0.0}
 
 
 class Client(langsmith.Client):
-    """LangSmith's client, for runs without keys and with the costs from `prices`."""
+    """LangSmith's client, which removes API keys from runs and adds the costs of calls by `prices`."""
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
-        self._keys = held_keys()
+        self._keys = environment_keys()
         send_in_time()
         super().__init__(anonymizer=self._clean)
-        atexit.unregister(end)
-        atexit.register(end)
+        atexit.unregister(finish_at_exit)
+        atexit.register(finish_at_exit)
 
     def _clean(self, value: Any) -> Any:
         return anonymised(value, self._keys)
 
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
-        """As LangSmith's."""
+        """The same as LangSmith's method."""
         if more.get("parent_run_id") is None:
-            self._keys = held_keys()  # not for every run, because it is slower than the rest
-        super().create_run(inputs=inputs, run_type=run_type, **self._fit({"name": name, **more}))
+            self._keys = environment_keys()  # once per trace, because it is slow
+        super().create_run(inputs=inputs, run_type=run_type, **self._prepared({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:
-        """As LangSmith's."""
-        super().update_run(run_id, **self._fit(more))
+        """The same as LangSmith's method."""
+        super().update_run(run_id, **self._prepared(more))
 
-    def _fit(self, run: dict[str, Any]) -> dict[str, Any]:
-        clean: dict[str, Any] = run | self._clean({part: run[part] for part in ELSEWHERE if run.get(part)})
+    def _prepared(self, run: dict[str, Any]) -> dict[str, Any]:
+        clean: dict[str, Any] = run | self._clean({part: run[part] for part in NOT_ANONYMISED if run.get(part)})
         metadata = (clean.get("extra") or {}).get("metadata") or {}
         if usage := metadata.get("usage_metadata"):
             price = FREE if metadata.get(FROM_LEDGER) else price_of(metadata.get("model", ""), self.prices)
@@ -116,12 +116,13 @@ def guard_traces() -> None:
         langsmith.configure(client=Client())
 
 
-NODE = "__pregel_task_id"
+TASK_KEY = "__pregel_task_id"
 """The key in LangGraph's ``configurable`` of a graph that runs as a node."""
-RESUMING = "__pregel_resuming"
-"""With this key, a graph with an input starts again; else LangGraph resumes if the thread's state is of the same run.
+RESUMING_KEY = "__pregel_resuming"
+"""With this key set to false, a graph with an input starts from its first node; without it LangGraph would resume if
+the thread's state is from the same run.
 
-A server restarts a run after the loss of its worker. Without the key, the nodes that open the debate and keep its
+A server restarts a run after the loss of its worker. Without the key, the nodes that open the debate and store its
 document would not run.
 """
 
@@ -130,28 +131,30 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph with guarded traces, whose runs have a session."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         guard_traces()
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's, in a `Session`: of its own, or inside a debate in the session of that debate.
+        """The same as LangGraph's method, in a new `Session`; inside a debate, in that debate's session.
 
-        An inner debate has its own ceilings, which are bounded by those of the outer debate.
+        An inner debate has its own ceilings, which are bounded by the ceilings of the outer debate.
         """
         guard_traces()
-        if NODE in ((config or {}).get("configurable") or {}):
-            # ``astream_events`` would stream an inner graph, with all of its state
+        if TASK_KEY in ((config or {}).get("configurable") or {}):
+            # otherwise ``astream_events`` would stream all of an inner graph's state
             options.setdefault("output_keys", self.output_channels)
         parent = var_child_runnable_config.get()
         if not (session_in(config) or session_in(parent)):
             return self._in_session(input, config, options)
         if getattr(self.builder, "opened", ""):
-            ours = config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
-            return self._within(input, ours, options)
+            debate_config = (
+                config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
+            )
+            return self._in_outer_session(input, debate_config, options)
         return super().astream(input, config, **options)
 
-    async def _within(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
+    async def _in_outer_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         ceilings = Ceilings(parent=ceilings_in(config))
         run: Any = super().astream(input, nested_config(config, ceilings), **options)
         try:
@@ -162,23 +165,23 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ceilings.end()
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
-        goes_on = input is None or isinstance(input, Command)
+        is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
-        found = await self.aget_state(config) if goes_on else None
-        before, again = (found.values, is_of(found, run_config)) if found else ({}, False)
+        found = await self.aget_state(config) if is_resumed else None
+        before, is_restart = (found.values, is_of_run(found, run_config)) if found else ({}, False)
         recorder = recording()
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
-        if goes_on:
-            await session.go_on(replied=input is not None and not again)
-            left = await self.aget_state(config)
-            if again := is_of(left, run_config):  # the worker was lost after this state was written
+        if is_resumed:
+            await session.resume(replied=input is not None and not is_restart)
+            current = await self.aget_state(config)
+            if is_restart := is_of_run(current, run_config):  # the worker was lost after this state was written
                 input = None
-            if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                session.leave(document_of(left.values), by_another=not again)
-        elif NODE not in (place := run_config.get("configurable") or {}):
-            run_config = {**run_config, "configurable": {**place, RESUMING: False}}
-        added = with_values(options) if recorder else False
+            if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
+                session.skip(document_of(current.values), by_another=not is_restart)
+        elif TASK_KEY not in (place := run_config.get("configurable") or {}):
+            run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
+        added = add_values_mode(options) if recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(run_config, session), **options)
         ended: BaseException | None = None
@@ -197,14 +200,14 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await session.end(ended)
 
 
-def is_of(found: StateSnapshot, run: RunnableConfig) -> bool:
+def is_of_run(found: StateSnapshot, run: RunnableConfig) -> bool:
     """Whether a state was written by an earlier start of this server run: its input or reply is in the state."""
     id = (run.get("configurable") or {}).get("run_id")
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
 
-def with_values(options: dict[str, Any]) -> bool:
-    """Adds ``values`` to the stream modes if there are several; returns whether it was added."""
+def add_values_mode(options: dict[str, Any]) -> bool:
+    """Adds ``values`` to a list of stream modes without it; returns whether it was added."""
     modes = options.get("stream_mode")
     if not isinstance(modes, list) or "values" in modes:
         return False
@@ -224,14 +227,14 @@ def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGra
     return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
 
 
-# --- what a trace says of a debate ------------------------------------------------------------------------------------
+# --- the data of a debate in its trace --------------------------------------------------------------------------------
 
 
 VERSIONS = {f"{name}_version": version(name) for name in ("moot", "langgraph")}
-"""The versions that a result may depend on, each read from a file."""
+"""Versions of packages that a result may depend on."""
 
 
-def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
+def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
     """A debate's metadata: its system, a hash of its settings, its corpus if one is set, the versions."""
     settings = document["settings"]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
@@ -239,7 +242,7 @@ def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"graph": document["graph"], "settings_hash": digest, **corpus, **VERSIONS}
 
 
-async def describe(document: Mapping[str, Any]) -> None:
+async def add_debate_metadata(document: Mapping[str, Any]) -> None:
     """Adds the system and its settings to the trace of a debate's first run, and the prices that the costs of calls
     need.
 
@@ -248,12 +251,12 @@ async def describe(document: Mapping[str, Any]) -> None:
     """
     if (run := graph_run()) is None:
         return
-    note(run, facts_of(document))
-    await know_prices(run)
+    add_metadata(run, debate_metadata(document))
+    await set_prices(run)
 
 
-async def know_prices(run: RunTree | None) -> None:
-    """Gives a run and its siblings the prices that the costs of their calls need, also if another process resumes it.
+async def set_prices(run: RunTree | None) -> None:
+    """Sets the prices for the costs of calls in the client of a run, also if another process resumes the run.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -262,22 +265,22 @@ async def know_prices(run: RunTree | None) -> None:
         run.client.prices = await asyncio.to_thread(read_prices)
 
 
-def conclude(document: Mapping[str, Any]) -> None:
+def add_outcome(document: Mapping[str, Any]) -> None:
     """Adds the sources read and the outcome to the trace of a debate's last run, and sends its scores as feedback.
 
-    It adds the debate's metadata again, because an interrupted debate ends in another run than its first.
+    It adds the debate's metadata again, because the last run of an interrupted debate is not its first.
     """
     if (run := graph_run()) is None or not tracing_is_enabled():
         return
     read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
-    came_of = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
-    note(run, facts_of(document) | came_of)
+    outcome = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
+    add_metadata(run, debate_metadata(document) | outcome)
     if scores := list(scores_of(document)):
-        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
+        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING_THREAD, daemon=True)
         sending.start()  # it may block on the server
 
 
-SENDING = "moot-scores"
+SENDING_THREAD = "moot-scores"
 """The name of threads that send scores."""
 
 
@@ -323,10 +326,10 @@ def project_of(run: RunTree) -> UUID | None:
 
 
 def finish(seconds: float) -> bool:
-    """Waits until everything is sent, at most so many seconds; returns whether it is."""
+    """Waits until everything is sent, at most ``seconds``; returns whether everything was sent."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
-        if thread.name == SENDING:
+        if thread.name == SENDING_THREAD:
             thread.join(max(0, deadline - time.monotonic()))
     client = run_trees._CLIENT
     if client is None or client.tracing_queue is None:
@@ -335,7 +338,7 @@ def finish(seconds: float) -> bool:
     return not client.tracing_queue.unfinished_tasks
 
 
-def end() -> None:
-    """Sends the rest of the trace at the end of a process; waits at most `PATIENCE` for LangSmith."""
-    if not finish(PATIENCE):
-        log.error("moot: not all of the trace has reached LangSmith.")
+def finish_at_exit() -> None:
+    """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` for LangSmith."""
+    if not finish(LONGEST_WAIT):
+        log.error("moot: parts of the trace have not reached LangSmith.")

@@ -1,6 +1,6 @@
-"""Turns: which step has which fields.
+"""The fields of turns by their step.
 
-Fields form groups that several steps share. A `Kind` lists the groups of a step's turns: turns of
+Fields form groups that several steps share. A `TurnKind` lists the groups of a step's turns: turns of
 result documents are checked by kinds, and the JSON schema is made from them. A trial's kinds are in
 `moot.nodes._trial.turns`.
 """
@@ -20,8 +20,8 @@ class Citation(TypedDict):
     """A reference of an answer to its evidence.
 
     ``fabricated`` is true if the id was not among the evidence shown, ``verified`` if the quote is in
-    the evidence's stored text: from ``start`` to before ``end``, in code points (else null). ``text_hash`` names that
-    text: ``sha256:`` and the digest of its UTF-8, null if unknown.
+    the evidence's stored text. ``start`` and ``end`` (exclusive) are its position in code points, else null.
+    ``text_hash`` names that text: ``sha256:`` and the digest of its UTF-8, null if unknown.
     """
 
     evidence_id: str
@@ -50,12 +50,12 @@ class TurnKey(TypedDict):
 
 
 class Role(TypedDict, total=False):
-    """Whose model spoke."""
+    """The role whose model was called."""
 
     role: str
 
 
-class Begun(TypedDict, total=False):
+class StartFields(TypedDict, total=False):
     """The fields that a turn has from its start."""
 
     side: str | None
@@ -65,43 +65,43 @@ class Begun(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """The outcome of a reply: ``ok``, or why it is unusable; its fields are null then."""
+    """The outcome of a reply: ``ok``, or why it is unusable. The fields of an unusable reply are null."""
 
     outcome: str
 
 
 class Reason(TypedDict, total=False):
-    """Why."""
+    """The reason of a decision."""
 
     reason: str | None
 
 
-class Answering(TypedDict, total=False):
+class AnswerFields(TypedDict, total=False):
     """An answer with its reasons."""
 
     answer: str | None
     rationale: str | None
 
 
-class Citing(TypedDict, total=False):
+class CitationFields(TypedDict, total=False):
     """The evidence for an answer."""
 
     citations: list[Citation]
 
 
-class Sure(TypedDict, total=False):
-    """A confidence."""
+class ConfidenceField(TypedDict, total=False):
+    """A speaker's confidence."""
 
     confidence: float | None
 
 
-class Searched(TypedDict, total=False):
+class SearchOutcome(TypedDict, total=False):
     """The outcome of a search."""
 
     retrieval: Literal["ok", "empty", "failed"]
 
 
-class Selected(TypedDict, total=False):
+class SelectionFields(TypedDict, total=False):
     """The selected items of a pool, by number, and selected numbers without an item."""
 
     selected: list[int] | None
@@ -114,73 +114,73 @@ class Thought(TypedDict, total=False):
     thought: str
 
 
-class Called(TypedDict, total=False):
+class CalledTool(TypedDict, total=False):
     """The tool that was called."""
 
     tool: str
 
 
-class Agreed(TypedDict, total=False):
+class AgreementReply(TypedDict, total=False):
     """The judge's reply on whether answers agree."""
 
     agree: bool | None
 
 
-class TakenAs(TypedDict, total=False):
-    """The debate's reading of a judge's reply: whether it continues as if answers agreed."""
+class TreatedAsAgreed(TypedDict, total=False):
+    """Whether the debate continues as if answers agreed, after a judge's reply."""
 
     agreed: bool
 
 
-class SummedUp(TypedDict, total=False):
+class SummaryField(TypedDict, total=False):
     """A summary of a round."""
 
     summary: str | None
 
 
-class Compared(TypedDict, total=False):
+class ComparisonField(TypedDict, total=False):
     """Comparisons of an answer with others."""
 
     comparisons: list[dict[str, Any]]
 
 
-class Preferred(TypedDict, total=False):
+class PreferredAnswer(TypedDict, total=False):
     """The answer that a moderator prefers; null for none."""
 
     preferred: str | None
 
 
-class OfAnother(TypedDict, total=False):
+class ReviewedAgent(TypedDict, total=False):
     """The agent whose answer a turn is about."""
 
     reviewed: str
 
 
-class Commented(TypedDict, total=False):
+class CommentField(TypedDict, total=False):
     """A review."""
 
     comment: str | None
 
 
-class Scored(TypedDict, total=False):
+class ScoreField(TypedDict, total=False):
     """Scores of an answer."""
 
     score: float | None
 
 
-class About(TypedDict, total=False):
+class QuestionToPerson(TypedDict, total=False):
     """The question to a person."""
 
     about: str
 
 
-class Proposed(TypedDict, total=False):
+class Proposal(TypedDict, total=False):
     """The proposal shown to a person."""
 
     proposed: dict[str, Any]
 
 
-class Replaced(TypedDict, total=False):
+class ReplacedQueries(TypedDict, total=False):
     """A person's replacements of queries."""
 
     queries: dict[str, str]
@@ -192,20 +192,20 @@ class Premises(TypedDict, total=False):
     premises: list[str] | None
 
 
-class StruckAndAdded(TypedDict, total=False):
+class EvidenceChanges(TypedDict, total=False):
     """The pieces of evidence that a person struck and added."""
 
     struck: list[str]
     added: list[str]
 
 
-class Remarked(TypedDict, total=False):
+class RemarkField(TypedDict, total=False):
     """A person's remark."""
 
     remark: str | None
 
 
-class Questioned(TypedDict, total=False):
+class QuestionOnVerdict(TypedDict, total=False):
     """A person's question about the verdict."""
 
     question: str | None
@@ -213,37 +213,37 @@ class Questioned(TypedDict, total=False):
 
 class TurnFields(
     Role,
-    Begun,
+    StartFields,
     Outcome,
     Reason,
-    Answering,
-    Citing,
-    Sure,
-    Searched,
-    Selected,
+    AnswerFields,
+    CitationFields,
+    ConfidenceField,
+    SearchOutcome,
+    SelectionFields,
     Thought,
-    Called,
-    Agreed,
-    TakenAs,
-    SummedUp,
-    Compared,
-    Preferred,
-    OfAnother,
-    Commented,
-    Scored,
-    About,
-    Proposed,
-    Replaced,
+    CalledTool,
+    AgreementReply,
+    TreatedAsAgreed,
+    SummaryField,
+    ComparisonField,
+    PreferredAnswer,
+    ReviewedAgent,
+    CommentField,
+    ScoreField,
+    QuestionToPerson,
+    Proposal,
+    ReplacedQueries,
     Premises,
-    StruckAndAdded,
-    Remarked,
-    Questioned,
+    EvidenceChanges,
+    RemarkField,
+    QuestionOnVerdict,
     total=False,
 ):
     """The fields of all steps except a trial's own."""
 
 
-class Numbered(TypedDict):
+class NumberField(TypedDict):
     """The turn's number, if it always has one."""
 
     number: int
@@ -253,13 +253,13 @@ class Numbered(TypedDict):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """The turns of one step; if a step has several kinds, a turn is one of them.
+class TurnKind:
+    """A kind of turn: its step and its fields. A step may have several kinds of turns.
 
     Attributes:
-        name: its name in the JSON schema.
-        step: their step.
-        about: their description.
+        name: the kind's name in the JSON schema.
+        step: the step of the turns.
+        about: the description in the JSON schema.
         always: groups of fields that every turn has.
         sometimes: optional groups of fields.
     """
@@ -274,7 +274,7 @@ class Kind:
         """The kind as a TypedDict without further fields."""
         fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
         for group in self.sometimes:
-            fields |= {name: NotRequired[of] for name, of in get_type_hints(group).items()}
+            fields |= {name: NotRequired[kind] for name, kind in get_type_hints(group).items()}
         for group in self.always:
             fields |= get_type_hints(group)
         return typed_dict(self.name, self.about, fields, "forbid")
@@ -289,66 +289,94 @@ def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal[
     return made
 
 
-BEGUN = (Role, Begun)
-ANSWERED = (*BEGUN, Answering, Outcome)
-BEFORE = (Searched, Selected, Reason, Thought)
+START_FIELDS = (Role, StartFields)
+ANSWER_WITH_OUTCOME = (*START_FIELDS, AnswerFields, Outcome)
+OPTIONAL_IN_ANSWERS = (SearchOutcome, SelectionFields, Reason, Thought)
 """Optional groups of an answer."""
-PERSON_ASKED = (*BEGUN, Numbered, About)
+PERSON_ASKED = (*START_FIELDS, NumberField, QuestionToPerson)
 
 KINDS = (
-    Kind("Answer", "respond", "An answer.", (*ANSWERED, Citing), (*BEFORE, Sure)),
-    Kind("AnswerBegun", "respond", "A pending answer.", BEGUN, BEFORE),
-    Kind("SharedRetrieval", "retrieve", "A search shared by all agents.", (*BEGUN, Searched)),
-    Kind("ToolCall", "act", "A tool that an agent called.", (*BEGUN, Numbered, Thought, Called), (Searched, Outcome)),
-    Kind("Comparison", "compare", "A model's comparison of an answer with others.", (Role, Compared)),
-    Kind(
+    TurnKind(
+        "Answer",
+        "respond",
+        "An answer.",
+        (*ANSWER_WITH_OUTCOME, CitationFields),
+        (*OPTIONAL_IN_ANSWERS, ConfidenceField),
+    ),
+    TurnKind("AnswerBegun", "respond", "A pending answer.", START_FIELDS, OPTIONAL_IN_ANSWERS),
+    TurnKind("SharedRetrieval", "retrieve", "A search shared by all agents.", (*START_FIELDS, SearchOutcome)),
+    TurnKind(
+        "ToolCall",
+        "act",
+        "A tool that an agent called.",
+        (*START_FIELDS, NumberField, Thought, CalledTool),
+        (SearchOutcome, Outcome),
+    ),
+    TurnKind("Comparison", "compare", "A model's comparison of an answer with others.", (Role, ComparisonField)),
+    TurnKind(
         "Agreement",
         "agree",
         "A model's judgement of whether a round's answers agree.",
-        (*BEGUN, Agreed, Reason, Outcome),
-        (TakenAs,),
+        (*START_FIELDS, AgreementReply, Reason, Outcome),
+        (TreatedAsAgreed,),
     ),
-    Kind("Moderation", "moderate", "A moderator's preference after a round.", (*BEGUN, Preferred, Reason, Outcome)),
-    Kind("Summary", "summarise", "A summary of a round, for the next one.", (*BEGUN, SummedUp, Outcome)),
-    Kind("FinalAnswer", "summarise", "The result of the last answers.", ANSWERED),
-    Kind("Judgement", "judge", "A judge's answer.", (*ANSWERED, Citing)),
-    Kind(
+    TurnKind(
+        "Moderation",
+        "moderate",
+        "A moderator's preference after a round.",
+        (*START_FIELDS, PreferredAnswer, Reason, Outcome),
+    ),
+    TurnKind("Summary", "summarise", "A summary of a round, for the next one.", (*START_FIELDS, SummaryField, Outcome)),
+    TurnKind("FinalAnswer", "summarise", "The result of the last answers.", ANSWER_WITH_OUTCOME),
+    TurnKind("Judgement", "judge", "A judge's answer.", (*ANSWER_WITH_OUTCOME, CitationFields)),
+    TurnKind(
         "Review",
         "review",
         "An agent's review of another's answer, and its confidence, from 1 to 10.",
-        (*BEGUN, Numbered, OfAnother, Commented, Sure, Outcome),
+        (*START_FIELDS, NumberField, ReviewedAgent, CommentField, ConfidenceField, Outcome),
     ),
-    Kind("PeerScore", "score", "An agent's score of another's answer.", (*BEGUN, Numbered, OfAnother, Scored, Outcome)),
-    Kind("QueriesReview", "review_queries", "A person's review of queries.", (*PERSON_ASKED, Proposed, Replaced)),
-    Kind("PremisesReview", "review_premises", "A person's review of premises.", (*PERSON_ASKED, Proposed), (Premises,)),
-    Kind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, StruckAndAdded)),
-    Kind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, Remarked)),
-    Kind("VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposed, Questioned)),
+    TurnKind(
+        "PeerScore",
+        "score",
+        "An agent's score of another's answer.",
+        (*START_FIELDS, NumberField, ReviewedAgent, ScoreField, Outcome),
+    ),
+    TurnKind(
+        "QueriesReview", "review_queries", "A person's review of queries.", (*PERSON_ASKED, Proposal, ReplacedQueries)
+    ),
+    TurnKind(
+        "PremisesReview", "review_premises", "A person's review of premises.", (*PERSON_ASKED, Proposal), (Premises,)
+    ),
+    TurnKind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, EvidenceChanges)),
+    TurnKind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, RemarkField)),
+    TurnKind(
+        "VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposal, QuestionOnVerdict)
+    ),
 )
-"""The steps of all systems except a trial's own."""
+"""The kinds of turns of all systems, except those that only trials have."""
 
 
 @dataclass(frozen=True)
-class OfItsStep:
-    """Tells Pydantic which fields the turns of each step have.
+class FieldsByStep:
+    """Makes Pydantic check the fields of turns by their step.
 
     Other steps, such as those of your own graphs, may have any fields; fields with known names have the
     same types as elsewhere.
     """
 
-    kinds: Sequence[Kind] = field(hash=False)
+    kinds: Sequence[TurnKind] = field(hash=False)
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The kinds, discriminated by their step."""
+        """The schema of the kinds, discriminated by their step."""
         steps = list(dict.fromkeys(kind.step for kind in self.kinds))
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
-        known = {name: NotRequired[of] for name, of in get_type_hints(turn).items()}
+        known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}
         fields = known | get_type_hints(TurnKey, include_extras=True) | {"step": unknown}
         other = typed_dict("OtherTurn", "A turn of another system's step.", fields, "ignore")
         choices = [Annotated[other, Tag("")]]
         for step in steps:
-            of = tuple(kind.typed() for kind in self.kinds if kind.step == step)
-            choices.append(Annotated[Union[of], Tag(step)])  # noqa: UP007
+            shapes = tuple(kind.typed() for kind in self.kinds if kind.step == step)
+            choices.append(Annotated[Union[shapes], Tag(step)])  # noqa: UP007
 
         def step_of(found: Any) -> str:
             step = found.get("step") if isinstance(found, dict) else ""
@@ -360,22 +388,22 @@ class OfItsStep:
 # --- dissent ----------------------------------------------------------------------------------------------------------
 
 
-class Speaking(TypedDict):
-    """The agent that answered, and its model; ``number`` tells samples of one agent apart."""
+class AnsweringAgent(TypedDict):
+    """The agent that answered, and its model; ``number`` distinguishes samples of one agent."""
 
     agent: str
     model: str | None
     number: int | None
 
 
-class QuoteOf(TypedDict):
+class EvidenceQuote(TypedDict):
     """A quote from a piece of evidence."""
 
     evidence_id: str
     quote: str
 
 
-class Counted(TypedDict):
+class AnswerCount(TypedDict):
     """The number of agents with each last answer; null stands for no answer."""
 
     answer: str | None
@@ -383,18 +411,18 @@ class Counted(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the one with most verified quotes, among equals the first.
+    """An answer with its best argument: the argument with most verified quotes, or the first of several.
 
-    ``quotes`` are these quotes. ``answer`` is null for agents without an answer.
+    ``quotes`` are its verified quotes. ``answer`` is null for agents without an answer.
     """
 
     answer: str | None
-    by: list[Speaking]
+    by: list[AnsweringAgent]
     argument: str | None
-    quotes: list[QuoteOf]
+    quotes: list[EvidenceQuote]
 
 
-class Change(Speaking):
+class Change(AnsweringAgent):
     """An answer that differs from the same speaker's last one.
 
     ``after`` names the agents that gave the new answer before; ``evidence_ids`` are the pieces that it quotes
@@ -409,9 +437,9 @@ class Change(Speaking):
 
 
 class Dissent(TypedDict):
-    """``votes`` count each last answer, most first; ``minority`` are the other answers; ``changes``
+    """``votes`` count each last answer, the most frequent first; ``minority`` are the other answers; ``changes``
     are changes of labels and numbers: answers in words may differ but mean the same."""
 
-    votes: list[Counted]
+    votes: list[AnswerCount]
     minority: list[MinorityAnswer]
     changes: list[Change]

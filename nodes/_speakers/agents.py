@@ -1,4 +1,4 @@
-"""Debates among n agents: the agents, who hears whom, and how a round starts."""
+"""Debates among n agents: the agents, the agents that each of them hears, and how a round starts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
-    declared,
-    named_once,
+    check_unique_names,
     needs_for,
     new_turn,
     number_speakers,
     send_turn,
+    speaker_declaration,
 )
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import respond_node
@@ -30,15 +30,15 @@ from moot.nodes._texts.show import show_heard, show_opponents
 from pydantic import AfterValidator, Field, model_validator
 
 Topology = Callable[[str, Sequence[str]], list[str]]
-"""Returns the agents that an agent hears, from its name and all names."""
+"""Takes an agent's name and all names; returns the names of the agents that it hears."""
 
 
-def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    named_once((agent.name for agent in agents), {"summariser", "judge", "moderator"} | SHARED_ROLES)
+def _check_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    check_unique_names((agent.name for agent in agents), {"summariser", "judge", "moderator"} | SHARED_ROLES)
     return agents
 
 
-Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_free_names)]
+Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_check_names)]
 
 
 def n_agents(count: int) -> tuple[Agent, ...]:
@@ -54,7 +54,7 @@ class AgentsSettings(Settings):
     """Settings of debates among n agents."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset()
-    """Who else speaks."""
+    """Further roles that speak."""
 
     temperature: float | None = Field(
         default=0.7,
@@ -69,16 +69,18 @@ class AgentsSettings(Settings):
         default=2,
         ge=1,
         le=50,
-        description="Fewest agents to continue with, if models of others cannot be reached.",
+        description="Minimum number of agents for the debate to continue, if the models of others cannot be reached.",
     )
-    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(
+        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""
         return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
 
     @model_validator(mode="after")
-    def _enough_agents(self) -> AgentsSettings:
+    def _check_min_agents(self) -> AgentsSettings:
         if self.min_agents > len(self.agents) > 1:
             raise ValueError(f"min_agents: there are only {len(self.agents)} agents")
         return self
@@ -88,7 +90,7 @@ class RoundsSettings(AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(
-        default=5, ge=1, le=20, description="Most rounds (T); the first answers are the first round."
+        default=5, ge=1, le=20, description="Maximum number of rounds (T); the first answers are the first round."
     )
     ask_person: tuple[Literal["remark"], ...] = ask_person()
 
@@ -105,15 +107,15 @@ def agents_needs(settings: AgentsSettings) -> Needs:
     return needs_for(settings, {a.name: a.model for a in settings.agents} | dict.fromkeys(settings.other_roles))
 
 
-# --- who hears whom -------------------------------------------------------------------------------------------------
+# --- topologies -----------------------------------------------------------------------------------------------------
 
 
-def everyone(name: str, names: Sequence[str]) -> list[str]:
-    """All other agents.
+def all_others(name: str, names: Sequence[str]) -> list[str]:
+    """The names of all other agents.
 
     Args:
-        name: the agent's.
-        names: those of all agents, in their order.
+        name: the agent's name.
+        names: the names of all agents, in their order.
     """
     return [other for other in names if other != name]
 
@@ -122,19 +124,19 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
     """The two neighbours of an agent in a ring; fewer if there are only one or two agents.
 
     Args:
-        name: the agent's.
-        names: those of all agents, in their order.
+        name: the agent's name.
+        names: the names of all agents, in their order.
     """
     at = names.index(name)
     return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
 
 
 def no_agents(name: str, names: Sequence[str]) -> list[str]:
-    """No agents.
+    """An empty list, for agents that hear no others.
 
     Args:
-        name: the agent's.
-        names: those of all agents, in their order.
+        name: the agent's name.
+        names: the names of all agents, in their order.
     """
     return []
 
@@ -151,10 +153,10 @@ def same_group(groups: Sequence[Sequence[str]]) -> Topology:
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
     """Agents in groups of 2 or 3, in their order.
 
-    With ``size`` 2 there are as many groups as possible, with 3 as few; fewer than 2 agents are one group.
+    ``size`` 2 makes as many groups as possible, 3 as few as possible; fewer than 2 agents are one group.
 
     Args:
-        names: the agents'.
+        names: the agents' names.
         size: 2 or 3.
     """
     count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
@@ -176,7 +178,7 @@ def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
     """The last answers of the active agents, by name.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
     """
     names = {agent.name for agent in active_agents(state, settings)}
@@ -197,7 +199,7 @@ def to_agents(
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
         hears: returns the agents that an agent hears.
         first: the number of the first round.
@@ -212,15 +214,15 @@ def to_agents(
         heard = [last[name] for name in hears(agent.name, names) if name in last]
         further = {key: value(agent.name) for key, value in more.items()}
         turn, before = new_turn(round, agent.name), last.get(agent.name) if own else None
-        sends.append(send_turn(to, state, declared(agent), turn, opponents=heard, own=before, **further))
+        sends.append(send_turn(to, state, speaker_declaration(agent), turn, opponents=heard, own=before, **further))
     return sends
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """A router: starts round after round until the rounds or the budget are used up; then the node ``vote``.
+    """A router: starts rounds until the rounds or the budget are used up; then it leads to the node ``vote``.
 
     Args:
-        kind: the graph's settings, which the router takes.
+        kind: the class of the graph's settings, which the router takes.
         hears: returns the agents that an agent hears.
     """
 
@@ -231,9 +233,9 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: summaries, heard by all, then the others' answers; or that the agent is alone."""
-    said = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
-    return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
+    """The placeholder ``heard``: the summaries and reviews, then the others' answers; or a text that there are none."""
+    parts = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
+    return {"heard": "\n\n".join(part for part in parts if part) or "(nobody else is heard)"}
 
 
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_placeholder) -> Node:
@@ -244,7 +246,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
     Args:
         then: the prompt after an agent's first answer; None if no agent answers twice.
         confidence: whether agents state a confidence.
-        heard: returns the value of the placeholder ``heard`` from the state and the settings.
+        heard: takes the state and the settings; returns the value of the placeholder ``heard``.
     """
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 

@@ -14,7 +14,14 @@ from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
-from moot.nodes._speakers.turns import SHARED_ROLES, declared, named_once, needs_for, new_turn, send_turn
+from moot.nodes._speakers.turns import (
+    SHARED_ROLES,
+    check_unique_names,
+    needs_for,
+    new_turn,
+    send_turn,
+    speaker_declaration,
+)
 from moot.nodes._steps.compare import agreed_answer, answers_of
 from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.query import query_node
@@ -22,12 +29,12 @@ from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
 from moot.nodes._texts.show import cited_ids, show_why
 from moot.nodes._texts.task import by_reasoning
-from moot.retrievers._evidence import given_in
+from moot.retrievers._evidence import given_evidence
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
 class Debater(BaseModel):
-    """One debater."""
+    """The declaration of a debater."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,9 +49,9 @@ class Debater(BaseModel):
     model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
 
     @model_validator(mode="after")
-    def _fallback_for_something(self) -> Debater:
+    def _check_fallback(self) -> Debater:
         if self.fallback and not self.retriever:
-            raise ValueError(f"{self.name}: `fallback` is for debaters with a `retriever`; put its first source there")
+            raise ValueError(f"{self.name}: `fallback` needs a `retriever`; move the first source of `fallback` there")
         return self
 
 
@@ -52,31 +59,31 @@ RESERVED = {"judge", "scorer"} | SHARED_ROLES
 """Roles whose names a debater may not have."""
 
 
-def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
-    named_once((d.name for d in debaters), RESERVED)
+def _check_names(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
+    check_unique_names((d.name for d in debaters), RESERVED)
     return debaters
 
 
 class DebaterSettings(EvidenceSettings):
     """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
 
-    debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+    debaters: Annotated[tuple[Debater, ...], AfterValidator(_check_names)] = Field(
         default=(Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
         min_length=2,
         max_length=8,
         description="The debaters: two or more, each with its own retriever or none.",
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     query_formulation: bool = Field(default=True, description="Off: the claim itself is the query in every round.")
     retrieval: Literal["every_round", "once", "later", "none"] = Field(
         default="every_round",
-        description="When debaters search for evidence. once: in the first round, and they keep it; later: from "
-        "the second round on, the first starts from the given texts; none: never.",
+        description="When debaters search for evidence. once: in the first round, and they keep the evidence; later: "
+        "from the second round on, the first starts from the given texts; none: never.",
     )
 
     keep_evidence: bool = Field(
         default=False,
-        description="On: a debater keeps the evidence cited in its last answer beside its new results. Off, as in "
+        description="On: a debater reads its new results and the evidence cited in its last answer. Off, as in "
         "the papers: it reads only the results of this round.",
     )
     ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
@@ -86,7 +93,7 @@ class DebaterSettings(EvidenceSettings):
         return {d.name for d in self.debaters} | RESERVED
 
     def thresholds(self) -> dict[str, float]:
-        """By score, the least that an answer needs for the debate to end; empty if scores decide nothing."""
+        """The threshold that each score must reach for the debate to end, by score; empty if scores decide nothing."""
         return {}
 
 
@@ -99,16 +106,16 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
         encoder: whether texts are compared by meaning.
     """
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
-    sources += settings.standing_in(name for d in settings.debaters for name in d.fallback)
+    sources += settings.usable_fallbacks(name for d in settings.debaters for name in d.fallback)
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 
 
-def rests_on_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence: its debater searches for some, or was given some.
+def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
+    """Whether an answer must follow from evidence: its debater searches for evidence, or was given some.
 
-    On tasks of reasoning (`by_reasoning`), whose prompts also ask for the debaters' knowledge, an answer that takes
-    nothing from its evidence need not.
+    On tasks of reasoning (`by_reasoning`) an answer that takes nothing from its evidence need not follow from it,
+    because their prompts also ask for the debaters' knowledge.
 
     Args:
         answer: a turn of the step ``respond``.
@@ -125,7 +132,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
     """Sends every debater into the next round, with its own and the others' last answers.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
     """
     last, why = answers_of(state["turns"]), round_reason(state, settings)
@@ -136,25 +143,28 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
         more = kept_evidence(state, own, settings) | {"why": why, "previous_query": query, "found": state["evidence"]}
-        speaker = declared(debater) | {"place": len(sends) + 1}
+        speaker = speaker_declaration(debater) | {"place": len(sends) + 1}
         sends.append(send_turn("debater", state, speaker, turn, opponents=opponents, own=own, **more))
     return sends
 
 
 def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The evidence that a debater keeps, besides given texts: all evidence of its last answer if it does not search
-    again, the evidence cited in it if the setting keeps this, else none."""
+    """The evidence that a debater keeps, besides given texts.
+
+    If it does not search again: all evidence of its last answer; with `keep_evidence`: the evidence cited in that
+    answer; else none.
+    """
     known = {piece["id"]: piece for piece in state["evidence"]}
     if own and settings.retrieval == "once":
         return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
     if own and settings.keep_evidence:
         cited = cited_ids([own])
-        return {"evidence": given_in(state["evidence"]) + [known[i] for i in known if i in cited]}
+        return {"evidence": given_evidence(state["evidence"]) + [known[i] for i in known if i in cited]}
     return {}
 
 
 def round_reason(state: DebateState, settings: DebaterSettings) -> str:
-    """Why there is another round, for debaters that search in it; empty before the first."""
+    """The reason for another round, for debaters that search in it; empty before the first round."""
     if not state["votes"]:
         return ""
     if agreed_answer(state["votes"]) is None:
@@ -187,22 +197,22 @@ def low_scores(
         task: the form of an answer; None if it is not a task of reasoning.
 
     Returns:
-        Debater, score, its value and its threshold, in the order of the answers.
+        For each score: the debater, the score's name, its value and its threshold; in the order of the answers.
     """
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)
         for turn in answers
         for name, least in settings.thresholds().items()
-        if (name != "faithfulness" or rests_on_evidence(turn, settings, task))
+        if (name != "faithfulness" or needs_evidence(turn, settings, task))
         and ((value := turn.get("scores", {}).get(name)) is None or value < least)
     ]
 
 
 def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
-    """Sends every answer without scores to scoring, with the evidence that it was written from.
+    """Sends every answer without scores to scoring, with the evidence on which it is based.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         metrics: the nodes that score an answer, in parallel.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}

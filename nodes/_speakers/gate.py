@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, ask_person, checked_settings
 from moot.nodes._speakers.debaters import Debater
-from moot.nodes._speakers.turns import SHARED_ROLES, named_once, needs_for
+from moot.nodes._speakers.turns import SHARED_ROLES, check_unique_names, needs_for
 from moot.nodes._steps.retrieving import sources_of
 from pydantic import AfterValidator, Field
 
-Held = Literal[
+DebateAfterGate = Literal[
     "tool_mad",
     "tool_mad_consistency",
     "madke",
@@ -27,7 +27,7 @@ Held = Literal[
     "neighbor_debate",
 ]
 """Debates that may follow a gate."""
-OWN = {
+OWN_SETTINGS = {
     "agents",
     "models",
     "query_formulation",
@@ -37,20 +37,20 @@ OWN = {
     "calibration",
     "robustness",
 }
-OWN |= {"budget", "max_cost", "max_calls", "max_seconds"}
+OWN_SETTINGS |= {"budget", "max_cost", "max_calls", "max_seconds"}
 """Settings of the gate that the debate does not have: ceilings cover both together."""
 S = TypeVar("S", bound=Settings)
 
 
-def _named_once(agents: tuple[Debater, ...]) -> tuple[Debater, ...]:
-    named_once((agent.name for agent in agents), SHARED_ROLES)
+def _check_names(agents: tuple[Debater, ...]) -> tuple[Debater, ...]:
+    check_unique_names((agent.name for agent in agents), SHARED_ROLES)
     return agents
 
 
 class GateSettings(EvidenceSettings):
     """Settings of a gate before a debate."""
 
-    agents: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+    agents: Annotated[tuple[Debater, ...], AfterValidator(_check_names)] = Field(
         default=(
             Debater(name="reader-1", retriever="chroma"),
             Debater(name="reader-2", retriever="web"),
@@ -60,38 +60,37 @@ class GateSettings(EvidenceSettings):
         max_length=8,
         description="The agents that answer independently: two or more, each with its own retriever or none.",
     )
-    query_formulation: bool = Field(default=True, description="Off: the claim itself is their query.")
-    retrieval: Literal["once", "none"] = Field(default="once", description="none: they do not search.")
+    query_formulation: bool = Field(default=True, description="Off: the claim itself is the agents' query.")
+    retrieval: Literal["once", "none"] = Field(default="once", description="none: the agents do not search.")
     min_verified: int = Field(
-        default=1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
+        default=1, ge=0, le=8, description="Minimum number of origins with a verified quote for the agreed answer."
     )
     when: Literal["disputed", "never", "always"] = Field(
         default="disputed",
-        description="When the debate is held: if the gate does not settle the claim, never (then most answers decide), "
-        "or always.",
+        description="When the debate follows: if the gate does not settle the claim (disputed), never (then the answer "
+        "of most agents is the verdict), or always.",
     )
-    debate: Held = Field(default="tool_mad", description="The system whose debate is held.")
+    debate: DebateAfterGate = Field(default="tool_mad", description="The system of the debate that follows.")
     debate_settings: dict[str, Any] = Field(
         default={},
-        description="Settings of that debate. Settings that both have default to the gate's values.",
+        description="Settings of that debate. For settings that both have, the gate's values are the defaults.",
     )
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
-        """The settings of the debate: the gate's values for shared settings, overridden by the settings given for the
-            debate.
+        """The settings of the debate: the gate's values for shared settings, overridden by `debate_settings`.
 
-        The first round uses the gate's evidence. Debaters that search in every round begin with the second, and a pool
-        that is filled once contains only that evidence.
+        The first round uses the gate's evidence. Debaters that search in every round search from the second round on,
+        and a pool that is filled once contains only the gate's evidence.
 
-            Args:
-                kind: the class of the debate's settings.
+        Args:
+            kind: the class of the debate's settings.
 
-            Raises:
-                UserError: an unknown setting, or an invalid value.
+        Raises:
+            UserError: an unknown setting, or an invalid value.
         """
         fields = type(self).model_fields
-        both = fields.keys() & kind.model_fields.keys() - OWN
+        both = fields.keys() & kind.model_fields.keys() - OWN_SETTINGS
         values = {name: getattr(self, name) for name in both if getattr(self, name) != fields[name].default}
         retrieval = kind.model_fields.get("retrieval")
         choices = get_args(retrieval.annotation) if retrieval else ()
@@ -118,11 +117,11 @@ def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
     """The resources of the gate, and of the debate if it may follow.
 
     Args:
-        settings: the gate's.
+        settings: the gate's settings.
         debate: the debate's resources.
     """
     found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]
-    found += settings.standing_in(name for agent in settings.agents for name in agent.fallback)
+    found += settings.usable_fallbacks(name for agent in settings.agents for name in agent.fallback)
     own = {agent.name: agent.model for agent in settings.agents}
     gate = needs_for(settings, own, found if settings.retrieval == "once" else [])
     if settings.when == "never":

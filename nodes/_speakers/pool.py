@@ -13,12 +13,12 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
-    declared,
-    named_once,
+    check_unique_names,
     needs_for,
     new_turn,
     number_speakers,
     send_turn,
+    speaker_declaration,
 )
 from moot.nodes._steps.compare import answers_of
 from moot.retrievers._search import SCHOLARLY, resolve
@@ -30,8 +30,8 @@ POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
 """Roles whose names a debater over a shared pool may not have."""
 
 
-def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    named_once((d.name for d in debaters), POOL_ROLES)
+def _check_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    check_unique_names((d.name for d in debaters), POOL_ROLES)
     return debaters
 
 
@@ -39,15 +39,15 @@ class PoolDebateSettings(PoolSettings):
     """Settings of debates over evidence shared by all debaters."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
-    """Who else speaks."""
+    """Further roles that speak."""
 
-    debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_free_names)] = Field(
+    debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_check_names)] = Field(
         default=(Agent(name="debater-1"), Agent(name="debater-2")),
         min_length=2,
         max_length=50,
         description="The debaters: a list, or their number.",
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
@@ -63,33 +63,32 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
     """
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     sources = settings.sources_to_open()
-    asked_by_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
-    return needs_for(settings, speakers | ({POOL: None} if asked_by_keywords else {}), sources)
+    needs_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
+    return needs_for(settings, speakers | ({POOL: None} if needs_keywords else {}), sources)
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
     """Searches the shared sources for the claim itself, in a turn of ``name``.
 
     Args:
-        state: the debate.
-        settings: with the sources.
+        state: the debate's state.
+        settings: settings with ``sources``.
         name: the searching agent.
     """
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
     return send_turn("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 
 
-def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest answer, in the order of the names, without those that have not spoken yet."""
-    said = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
-    return [said[name] for name in names if name in said]
+def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:
+    """Each speaker's latest answer, in the order of the names; speakers without an answer are left out."""
+    last = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
+    return [last[name] for name in names if name in last]
 
 
 def visible_turns(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
-    """The latest answer of each speaker; with ``also_before`` all answers of a round and of the previous one, in
-    order."""
+    """The latest answer of each speaker; with ``also_before`` all answers of this and the previous round, in order."""
     if not also_before:
-        return latest(state, names)
+        return latest_answers(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
     return [t for t in given if t["round"] >= round - 1]
 
@@ -97,7 +96,7 @@ def visible_turns(state: DebateState, names: Sequence[str], round: int, also_bef
 def next_round_speakers(
     turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
 ) -> tuple[int, list[str]]:
-    """The round and its next speakers, who speak in parallel.
+    """The current round and the speakers that are next in it, who speak in parallel.
 
     Args:
         turns: the debate so far.
@@ -125,11 +124,11 @@ def next_speakers(
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         debaters: the debaters.
-        in_turn: whether the speakers of a round speak one after the other, and so hear its earlier answers.
-        also_before: whether they hear these in addition to the answers of the previous round, not instead of them.
-        shown: ``evidence`` or ``pool``.
+        in_turn: whether the speakers of a round speak one after the other, and hear its earlier answers.
+        also_before: whether they hear all answers of this and the previous round; else only the latest of each debater.
+        shown: ``evidence``, which they are shown, or ``pool``, from which they select.
     """
     names = [d.name for d in debaters]
     round, speakers = next_round_speakers(state["turns"], names, in_turn)
@@ -137,9 +136,9 @@ def next_speakers(
     for debater in debaters:
         if debater.name in speakers:
             others = visible_turns(state, [name for name in names if name != debater.name], round, also_before)
-            own = next(iter(latest(state, [debater.name])), None)
+            own = next(iter(latest_answers(state, [debater.name])), None)
             turn = new_turn(round, debater.name)
-            sends.append(send_turn(to, state, declared(debater), turn, opponents=others, own=own, **shown))
+            sends.append(send_turn(to, state, speaker_declaration(debater), turn, opponents=others, own=own, **shown))
     return sends
 
 
@@ -147,7 +146,7 @@ def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
     """Whether all debaters have spoken in the last round.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
     """
     return len(answers_of(state["turns"])) == len(settings.debaters)

@@ -17,7 +17,10 @@ class SingleAgentSettings(Settings):
     """Settings of systems with one agent that does not search."""
 
     demonstrations: int = Field(
-        default=0, ge=0, le=3, description="Worked examples before the question (2 or 3 for each kind of task)."
+        default=0,
+        ge=0,
+        le=3,
+        description="Number of worked examples before the question; each kind of task has 2 or 3.",
     )
 
     def roles(self) -> set[str]:
@@ -37,7 +40,7 @@ def single_needs(settings: Settings) -> Needs:
     """The resources of a system with one agent.
 
     Args:
-        settings: the system's.
+        settings: the system's settings.
     """
     shared = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, shared)
@@ -47,6 +50,6 @@ def to_agent(state: DebateState) -> Send:
     """Sends the single agent to answer, with all evidence.
 
     Args:
-        state: the debate.
+        state: the debate's state.
     """
     return send_turn("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

@@ -13,7 +13,7 @@ from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Sett
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._texts.show import cited_ids, show_person
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -26,7 +26,9 @@ class Agent(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Name = Field(default="", description="Its name, which is also its role in `models`; by default its number's.")
+    name: Name = Field(
+        default="", description="Its name, which is also its role in `models`; by default with a number."
+    )
     model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
     seed: int | None = Field(
         default=None,
@@ -42,23 +44,23 @@ class Agent(BaseModel):
     tokens: float | None = Field(
         default=None,
         ge=1e6,
-        description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`.",
+        description="Tokens that its model was pre-trained on (M), e.g. 1.5e13; by default from a table.",
     )
     persona: str | None = Field(
         default=None,
         min_length=1,
         max_length=1000,
-        description="The persona that it speaks as, e.g. a sceptical physician.",
+        description="The persona that the agent adopts, e.g. a sceptical physician.",
     )
 
 
 def number_speakers(prefix: str) -> Any:
     """A validator that names the speakers of a list that have no name: ``prefix-1``, ...
 
-    A number stands for that many speakers, and a text for a speaker with the model of that name.
+    A number becomes that many speakers, and a text becomes a speaker with the model of that name.
     """
 
-    def named(given: Any) -> Any:
+    def add_names(given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
             given = [{}] * min(max(given, 0), 1000)
         return tuple(
@@ -66,14 +68,14 @@ def number_speakers(prefix: str) -> Any:
             for i, one in enumerate(as_mappings(given), 1)
         )
 
-    return BeforeValidator(named)
+    return BeforeValidator(add_names)
 
 
 def as_mappings(given: Any) -> list[Any]:
     """The given speakers as a list of mappings.
 
     Raises:
-        ValueError: they are not a list.
+        ValueError: ``given`` is not a list.
     """
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError("expected a list of objects or of models' names, or a number")
@@ -84,7 +86,7 @@ def as_mappings(given: Any) -> list[Any]:
 def fixed_speakers(*names: str) -> Any:
     """A validator for speakers with fixed names, in this order; a mapping may leave its name out."""
 
-    def named(given: Any) -> Any:
+    def add_names(given: Any) -> Any:
         plain = as_mappings(given)
         if any(isinstance(o, Mapping) and o.get("name", n) != n for o, n in zip(plain, names, strict=False)):
             raise ValueError(f"their names are {' and '.join(names)}, in this order")
@@ -92,18 +94,18 @@ def fixed_speakers(*names: str) -> Any:
             tuple(plain[len(names) :])
         )
 
-    return BeforeValidator(named)
+    return BeforeValidator(add_names)
 
 
-def named_once(names: Iterable[str], reserved: Iterable[str]) -> None:
+def check_unique_names(names: Iterable[str], reserved: Iterable[str]) -> None:
     """Checks that speakers have unique names.
 
     Raises:
-        ValueError: two have the same name, or one has the name of another role.
+        ValueError: two speakers have the same name, or a speaker has a reserved name.
     """
     names = list(names)
     if set(reserved) & set(names) or len(set(names)) < len(names):
-        raise ValueError(f"each needs its own name, and not {', '.join(sorted(reserved))}: {names}")
+        raise ValueError(f"each needs its own name, other than {', '.join(sorted(reserved))}: {names}")
 
 
 def needs_for(
@@ -116,17 +118,17 @@ def needs_for(
     """The resources of these speakers and of these sources.
 
     Args:
-        settings: the debate's.
+        settings: the debate's settings.
         speakers: each with its own model, if any.
         sources: the sources to open, by name.
         encoder: whether texts are compared by meaning.
     """
     sources, roles = list(sources), dict(speakers)
     scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
-    how = getattr(settings, "source_summaries", "none")
-    if scholarly and how == "model":
+    summariser = getattr(settings, "source_summaries", "none")
+    if scholarly and summariser == "model":
         roles["source_summariser"] = None
-    return Needs(sources, roles, encoder, how if scholarly and how not in ("model", "none") else None)
+    return Needs(sources, roles, encoder, summariser if scholarly and summariser not in ("model", "none") else None)
 
 
 def new_turn(
@@ -146,7 +148,7 @@ def new_turn(
         step: the name of the step.
         number: counts from 1 if an agent takes a step several times in a round.
         phase: the phase of a trial; else ``primary``.
-        side: the side that it speaks for, in a trial.
+        side: in a trial, the side for which the agent speaks.
     """
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
     turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
@@ -169,7 +171,7 @@ def send_turn(
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         speaker: the speaker's declaration as a mapping; at least its name.
         turn: its new turn.
         opponents: the other answers that it sees.
@@ -178,14 +180,14 @@ def send_turn(
         pool: the evidence that it may select from, if it is not shown.
         more: further keys that the node reads.
     """
-    evidence = given_in(state["evidence"]) if evidence is None else active_evidence(evidence)
+    evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
-    handed = {
+    keys = {
         "claim": state["claim"],
         "task": state["task"],
         "settings": state.get("settings", {}),
-        "debater": {**speaker, **from_person(state)},
+        "debater": {**speaker, **person_instructions(state)},
         "opponents": list(opponents),
         "own": own,
         "cited": [piece for piece in active_evidence(state["evidence"]) if piece["id"] in cited - shown],
@@ -195,17 +197,17 @@ def send_turn(
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],
     }
-    return Send(to, handed | more)
+    return Send(to, keys | more)
 
 
-def from_person(state: DebateState) -> dict[str, Any]:
+def person_instructions(state: DebateState) -> dict[str, Any]:
     """A person's instructions for speakers, and the ids that the person struck."""
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
-    told = show_person(state["turns"])
-    return ({"told": told} if told else {}) | ({"struck": struck} if struck else {})
+    remarks = show_person(state["turns"])
+    return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})
 
 
-def declared(speaker: BaseModel) -> dict[str, Any]:
+def speaker_declaration(speaker: BaseModel) -> dict[str, Any]:
     """A speaker's declaration as plain JSON; of its model only the options that were set."""
     model = getattr(speaker, "model", None)
     plain = speaker.model_dump(mode="json")

@@ -25,7 +25,7 @@ METRICS = ("faithfulness", "answer_relevance", "consistency")
 """Scores of answers that are averaged over a debate, if present."""
 EQUIVALENCE = "tasks/equivalence"
 """The prompt that compares answers."""
-IN_WORDS = ("short_answer", "expression")
+WORDED_KINDS = ("short_answer", "expression")
 """Kinds of tasks whose answers may be the same in different words."""
 
 
@@ -50,21 +50,21 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
         turns: the debate's turns.
     """
 
-    def who(turn: Turn) -> tuple[Any, ...]:
+    def speaker_of(turn: Turn) -> tuple[Any, ...]:
         return turn["agent"], turn.get("number")
 
-    given = {who(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
-    return [given.get(who(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
+    given = {speaker_of(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
+    return [given.get(speaker_of(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
 
 
-def silence_of(turns: Sequence[Turn]) -> Outcome:
-    """The outcome of unusable replies: their common one, or that they could not be parsed."""
+def common_outcome(turns: Sequence[Turn]) -> Outcome:
+    """The outcome of unusable replies, if all have the same, else ``unparsed``."""
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer of all voters, as the first one worded it; None if votes differ or one is missing.
+    """The answer of all voters, in the first voter's words; None if votes differ or an answer is missing.
 
     Args:
         votes: one for each agent.
@@ -90,7 +90,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
         claim: the claim of the debate.
         task: the form of an answer.
         first: an answer.
-        second: another one.
+        second: another answer.
         model: the model that compares them.
 
     Raises:
@@ -109,17 +109,16 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Groups equal answers: by their text, and for open tasks by the model's check after that.
+    """Groups equal answers: by their text; for open tasks, different texts are then compared by the model.
 
     Answers are processed in order, each compared with the first of every group in parallel. No answer joins a group
-    with a member that certainly differs from it: "212 km" and "212 miles" are two groups, whichever of them "212"
-    joins.
+    with a member that certainly differs from it: "212 km" and "212 miles" stay two groups, even if "212" is in one.
 
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
         answers: one for each agent, None if it gave none.
-        model: the model that checks answers in words; without one only texts are compared.
+        model: the model that compares answers in words; without a model only texts are compared.
 
     Returns:
         Each answer's group, numbered from 0, None without an answer; and the checks made for each answer.
@@ -136,7 +135,7 @@ async def group_answers(
         if answer is not None:
             fit = [i for i, members in enumerate(groups) if not any(surely_differ(one, answer) for one in members)]
             group = next((i for i in fit if same_answer(task, groups[i][0], answer)), None)
-            if group is None and model is not None and task["kind"] in IN_WORDS:
+            if group is None and model is not None and task["kind"] in WORDED_KINDS:
                 made = await all_at_once(same_meaning(claim, task, groups[i][0], answer, model) for i in fit)
                 group = next((i for i, check in zip(fit, made, strict=True) if check.same), None)
             if group is None:
@@ -164,7 +163,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """The finding after a round of a debate that continues until all agree; round 0 has first answers."""
+    """The finding after a round of a debate that continues until all agree; round 0 has the first answers."""
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"
@@ -183,13 +182,13 @@ def compare_node(
 
     Args:
         by_text: whether only texts are compared, without a model.
-        finds: returns the round's finding, unless a later step finds more; may depend on the settings. By default, or
-            if it returns None, whether all agree or, unless ``until_agreed``, that every round is held.
-        until_agreed: whether an agreement ends the debate; by default unless ``by_text``.
+        finds: the round's finding, or a function of the settings that returns it; a later step may replace it. By
+            default, or for None: whether all agree (with ``until_agreed``), else ``every_round``.
+        until_agreed: whether an agreement ends the debate; by default not with ``by_text``, else yes.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        closed = await closed_round(state, run, by_text=by_text)
+        closed = await close_round(state, run, by_text=by_text)
         votes, round = closed["votes"], closed["rounds"]
         found = finds(run.settings) if callable(finds) else finds
         ends = not by_text if until_agreed is None else until_agreed
@@ -199,11 +198,11 @@ def compare_node(
     return Node(step, prompts=(EQUIVALENCE,))
 
 
-async def closed_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
-    """The writes of `compare_node` without the round's record."""
+async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
+    """Compares a round's answers; returns the writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
-    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of the agents that were called; one may be alone
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # some rounds have fewer agents
     if len(last) < least:
         raise WorldError(
             f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
@@ -212,10 +211,10 @@ async def closed_round(state: DebateState, run: NodeContext, *, by_text: bool = 
             retryable=True,
         )
     answers = [t.get("answer") for t in last]
-    in_words = state["task"]["kind"] in IN_WORDS and not by_text
+    in_words = state["task"]["kind"] in WORDED_KINDS and not by_text
     speaker = await run.speaker("equivalence") if in_words else None
     groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
-    turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
+    turns = [_comparison_turn(turn, made) for turn, made in zip(last, checks, strict=True) if made]
     return {"rounds": max((turn["round"] for turn in last), default=0), "votes": votes_of(last, groups), "turns": turns}
 
 
@@ -232,18 +231,18 @@ def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
     return votes
 
 
-def _compared(turn: Turn, made: Sequence[Comparison]) -> Turn:
-    said = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
+def _comparison_turn(turn: Turn, made: Sequence[Comparison]) -> Turn:
+    comparisons = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
     key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
-    return {**key, "step": "compare", "role": "equivalence", "comparisons": said}  # type: ignore[typeddict-item]
+    return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}  # type: ignore[typeddict-item]
 
 
 def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None) -> Node:
     """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
 
     Args:
-        stable: whether the scores of the last round's answers reach their thresholds (state, settings), if they gate
-            an agreement; the result goes into the round's record in ``round_log``.
+        stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
+            thresholds; the result goes into the round's record in ``round_log``. None if scores decide nothing.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -262,7 +261,7 @@ def end_agreed_node(reason: Callable[[Any], StopReason]) -> Node:
     """Ends the debate with the agreed answer of the last round. Reads: votes.
 
     Args:
-        reason: the stop reason, from the settings.
+        reason: takes the settings; returns the stop reason.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -16,35 +16,35 @@ from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._speakers.gate import GateSettings
-from moot.nodes._speakers.turns import declared, new_turn, send_turn
-from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, closed_round
+from moot.nodes._speakers.turns import new_turn, send_turn, speaker_declaration
+from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, close_round
 from moot.nodes._texts.given import as_outer_evidence, inherit_evidence
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import Evidence
 from moot.retrievers._origins import origins
 
 Inner = Callable[[Any], tuple[Any, Any]]
-"""Returns, from the settings, the graph and the settings of the debate that follows the gate."""
-ALIKE = (
-    "one model at temperature 0 read the same evidence, so that their agreement says little. Give them other sources, "
-    "other models, or a temperature."
+"""Takes the gate's settings; returns the graph and the settings of the debate that follows the gate."""
+SAME_MODEL_AND_EVIDENCE = (
+    "one model at temperature 0 read the same evidence, so that their agreement says little. Use different sources or "
+    "models, or a temperature above 0."
 )
 """The warning for readers that are hardly independent."""
-HANDED = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
-VERDICT = ("answer", "raw_verdict", "stop_reason", "error")
-CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
+PASSED_KEYS = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
+VERDICT_KEYS = ("answer", "raw_verdict", "stop_reason", "error")
+CONFIDENCE_KEYS = ("confidence", "confidence_parts", "confidence_from")
 """The keys that the inner debate passes to the outer one."""
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
-    """All agents answer independently, before any debate, each from its own retrieval.
+    """Sends all agents to answer independently before any debate, each from its own retrieval.
 
     Args:
-        state: the debate.
-        settings: with the answering agents.
+        state: the debate's state.
+        settings: settings with ``agents``.
     """
     first = [
-        (declared(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
+        (speaker_declaration(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
         for place, one in enumerate(settings.agents, 1)
     ]
     return [send_turn("reader", state, who, turn, previous_query=None) for who, turn in first]
@@ -62,12 +62,12 @@ def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> l
     return list(dict.fromkeys(name for id, name in named.items() if id in cited))
 
 
-def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
+def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
     """Readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
 
     Args:
         answers: their turns.
-        settings: with their models.
+        settings: the gate's settings.
     """
     own = {agent.name: agent.model for agent in settings.agents}
     groups: dict[tuple[Any, ...], list[str]] = {}
@@ -86,22 +86,22 @@ def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
 
 
 def gate_node() -> Node:
-    """Closes the gate's answers: the votes, whether all are the same, and the number of origins that they quote.
+    """Counts the gate's answers as votes, and decides whether a debate follows.
 
-    Reads: claim, task, turns, evidence, calls, metrics. ``gate`` of the debate's ``metrics`` is its record: the
-    ``answers``, the one that all ``agreed`` on, the ``origins`` of verified quotes for it, whether it ``passed``, and
-    its cost (``spent``).
+    Reads: claim, task, turns, evidence, calls, metrics. ``gate`` of the debate's ``metrics`` is the gate's record: the
+    ``answers``, the answer on which all ``agreed``, the ``origins`` of verified quotes for it, whether it ``passed``,
+    and the gate's cost (``spent``).
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        closed = await closed_round(state, run)
+        closed = await close_round(state, run)
         agreed, answers = agreed_answer(closed["votes"]), [t for t in state["turns"] if t["step"] == "respond"]
         found = await asyncio.to_thread(verified_origins, answers, state["evidence"])
         passed = agreed is not None and len(found) >= run.settings.min_verified
-        for names in alike(answers, run.settings) if passed else ():
-            run.ledger.warn("readers_alike", f"{', '.join(names)}: {ALIKE}")
+        for names in dependent_readers(answers, run.settings) if passed else ():
+            run.ledger.warn("readers_alike", f"{', '.join(names)}: {SAME_MODEL_AND_EVIDENCE}")
         reason: RoundReason = "agreed" if passed else "disputed" if agreed is None else "unverified"
-        saw = {
+        record = {
             "answers": {vote["agent"]: vote["answer"] for vote in closed["votes"]},
             "agreed": agreed,
             "origins": found if agreed is not None else [],
@@ -110,18 +110,18 @@ def gate_node() -> Node:
             "debate": None,
         }
         closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
-        return closed | {"metrics": {**state["metrics"], "gate": saw}}
+        return closed | {"metrics": {**state["metrics"], "gate": record}}
 
     return Node(step, prompts=(EQUIVALENCE,))
 
 
 def gate_alone(state: DebateState, settings: Any) -> StopReason:
-    """Why the gate's answers decide although they did not pass."""
+    """The stop reason if the gate's answers decide although they did not pass."""
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 
 def inner_input(state: DebateState) -> dict[str, Any]:
-    """The input for an inner debate, from the state of the outer one."""
+    """The input for an inner debate, made from the outer debate's state."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -131,46 +131,47 @@ def inner_input(state: DebateState) -> dict[str, Any]:
     return asked | {key: task[key] for key in ("claim_date", "speaker") if key in task}
 
 
-def with_settings(decision: Decision, own: Any) -> Decision:
+def with_inner_settings(decision: Decision, own: Any) -> Decision:
     """The decision, with its prompt filled from the settings of the inner debate instead of the gate's."""
     fill = decision.values
     return replace(decision, values=lambda state, settings: fill(state, own)) if fill else decision
 
 
-def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
+def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     """Runs another system's debate on all evidence so far, and uses its verdict.
 
-    Reads: claim, task, evidence, depth, metrics. Its cost is ``debate`` in the gate's metrics.
+    Reads: claim, task, evidence, depth, metrics. The debate's cost is ``debate`` in the gate's metrics.
 
     Args:
-        inner: the debate.
-        held: from the settings, whether it may be run at all.
+        inner: takes the gate's settings; returns the graph and the settings of the debate.
+        may_follow: takes the gate's settings; returns whether the debate may be run.
     """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:
-        if not held(settings):
+        if not may_follow(settings):
             return {}
         graph, own = inner(settings)
         needs: Needs = graph.builder.needs(own)
-        return {role: with_settings(one, own) for role, one in graph.builder.deciders(own, needs).items()}
+        return {role: with_inner_settings(one, own) for role, one in graph.builder.deciders(own, needs).items()}
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
-        run.ceilings.hand_on()
+        run.ceilings.pass_on_reservation()
         with inherit_evidence(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the outer debate continues
-        saw = {
+        record = {
             **state["metrics"]["gate"],
             "debate": {"graph": document["graph"], **calls_and_tokens(document["calls"])},
         }
-        update = {key: document[key] for key in (*HANDED, *VERDICT)}
-        if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else computed from both debates' answers
-            update |= {key: document[key] for key in CONFIDENCE}
+        update = {key: document[key] for key in (*PASSED_KEYS, *VERDICT_KEYS)}
+        # Without parts of its own, the confidence is computed from the answers of the gate and the debate.
+        if set(document["confidence_parts"] or {}) - {"answer_share"}:
+            update |= {key: document[key] for key in CONFIDENCE_KEYS}
         return update | {
             "evidence": as_outer_evidence(document["evidence"]),
             "depth": state["depth"] + document["depth"],
-            "metrics": {**document["metrics"], **state["metrics"], "gate": saw},
+            "metrics": {**document["metrics"], **state["metrics"], "gate": record},
         }
 
     return Node(step, decides=decides)

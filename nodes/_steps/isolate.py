@@ -1,4 +1,4 @@
-"""Answers from each origin of evidence alone, and a vote of the origins (after ReliabilityRAG, arXiv:2509.23519)."""
+"""An answer from each single origin of evidence, and a vote of the origins (after ReliabilityRAG, arXiv:2509.23519)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._speakers.single import AGENT, to_agent
 from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.compare import EQUIVALENCE, closed_round
+from moot.nodes._steps.compare import EQUIVALENCE, close_round
 from moot.nodes._steps.vote import majority, vote_node
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.show import best_rank
-from moot.nodes._texts.task import BORNE_OUT, unsettled_label
+from moot.nodes._texts.task import EVIDENCE_REASONS, unsettled_label
 from moot.retrievers._evidence import Evidence, active_evidence
 from moot.retrievers._origins import origins
 from typing_extensions import TypedDict
 
-FEWEST = 2
-"""Fewest origins for an answer that another origin contradicts."""
+FEWEST_ORIGINS = 2
+"""Minimum number of origins for an answer that another origin contradicts."""
 
 
 class OriginRead(TypedDict):
@@ -34,7 +34,7 @@ class OriginRead(TypedDict):
     evidence_ids: list[str]
 
 
-def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
+def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     """Groups evidence by its origin, best rank first. Blocking.
 
     Args:
@@ -45,23 +45,23 @@ def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     found: dict[str, OriginRead] = {}
     for place, piece in enumerate(pieces, 1):
         name, rank = named[piece["id"]], best_rank(piece, place)
-        of = found.setdefault(name, {"origin": name, "rank": rank, "evidence_ids": []})
-        of["rank"] = min(of["rank"], rank)
-        of["evidence_ids"].append(piece["id"])
-    return sorted(found.values(), key=lambda of: of["rank"])
+        origin = found.setdefault(name, {"origin": name, "rank": rank, "evidence_ids": []})
+        origin["rank"] = min(origin["rank"], rank)
+        origin["evidence_ids"].append(piece["id"])
+    return sorted(found.values(), key=lambda origin: origin["rank"])
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin; keeps the ``max_origins`` best, and warns of the others.
+    """Groups the evidence by origin; keeps the best ``max_origins``, and warns of the others.
 
     Reads: evidence, metrics. The groups are ``origins`` of the debate's ``metrics``.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        found = await asyncio.to_thread(by_origin, state["evidence"])
+        found = await asyncio.to_thread(group_by_origin, state["evidence"])
         read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if left:
-            names = ", ".join(of["origin"] for of in left)
+            names = ", ".join(origin["origin"] for origin in left)
             run.ledger.warn("origins_left_out", f"`max_origins` is {run.settings.max_origins}; not read: {names}.")
         return {"metrics": {**state["metrics"], "origins": read}}
 
@@ -77,28 +77,28 @@ def to_origins(state: DebateState) -> list[Send] | Send:
             state,
             {"name": AGENT, "sample": number},
             new_turn(1, AGENT, number=number),
-            evidence=[known[id] for id in of["evidence_ids"]],
+            evidence=[known[id] for id in origin["evidence_ids"]],
         )
-        for number, of in enumerate(state["metrics"]["origins"], 1)
+        for number, origin in enumerate(state["metrics"]["origins"], 1)
     ] or to_agent(state)
 
 
-def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The prompt's lines for readers of one origin, which tell them to leave open what their evidence leaves open."""
+def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The prompt's lines that tell a reader of one origin not to go beyond its evidence."""
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
-    words = {"grounds": "the evidence in front of you", "reasons": BORNE_OUT.format(subject=task["subject"])}
-    if task["kind"] == "short_answer":  # this task's own rules say how to write such an answer
+    words = {"grounds": "the evidence in front of you", "reasons": EVIDENCE_REASONS.format(subject=task["subject"])}
+    if task["kind"] == "short_answer":  # the task's own rules say how to write an open answer
         return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
     label = unsettled_label(task)
-    said = f"`answer` is {label}" if label else f"`answer` is, in these very words: {UNTOLD}"
-    return words | {"untold": f"- If this evidence does not tell the answer, {said}. Do not guess."}
+    rule = f"`answer` is {label}" if label else f"`answer` is, in these very words: {ABSTENTION}"
+    return words | {"untold": f"- If this evidence does not tell the answer, {rule}. Do not guess."}
 
 
 def is_decisive(task: Task, vote: Vote) -> bool:
     """Whether an origin's answer settles the claim."""
-    return vote["answer"] not in (None, UNTOLD, unsettled_label(task))
+    return vote["answer"] not in (None, ABSTENTION, unsettled_label(task))
 
 
 def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
@@ -112,11 +112,11 @@ def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]
         votes: numbered by the origins.
         read: the origins.
     """
-    ranks = {number: of["rank"] for number, of in enumerate(read, 1)}
-    told = any(is_decisive(task, vote) for vote in votes)
+    ranks = {number: origin["rank"] for number, origin in enumerate(read, 1)}
+    some_decisive = any(is_decisive(task, vote) for vote in votes)
     return [
         {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
-        if vote["group"] is not None and (is_decisive(task, vote) or not told)
+        if vote["group"] is not None and (is_decisive(task, vote) or not some_decisive)
         else {**vote, "group": None}
         for vote in votes
     ]
@@ -125,13 +125,16 @@ def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]
 def decide_by_origins_node() -> Node:
     """Ends the debate with the answer of the largest consistent set of origins, by weight.
 
-    Reads: claim, task, turns, metrics. Origins that give one answer are consistent. A tie, or an answer of one origin
-    that another one contradicts, is no verdict (``abstained``); ``undecided`` says which of the two it is.
+    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict
+    (``abstained``) after a tie, or if a single origin has the best answer and another one contradicts it; ``undecided``
+    says which (``tie``, ``contradicted``).
     """
-    vote = vote_node("single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST)
+    vote = vote_node(
+        "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS
+    )
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        closed = await closed_round(state, run)
+        closed = await close_round(state, run)
         votes = weighted_votes(state["task"], closed["votes"], state["metrics"]["origins"])
         closed |= {"votes": votes} | recorded_round(closed["rounds"], reason="single_pass", votes=votes)
         closed |= await vote.step({**state, **closed, "turns": state["turns"]}, run)

@@ -12,10 +12,10 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._steps.compare import silence_of
-from moot.nodes._steps.responding import quote_check, with_answer, without_ids
+from moot.nodes._steps.compare import common_outcome
+from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
 from moot.nodes._steps.retrieving import limit_to_share
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
     NOT_LOOKED_FOR,
@@ -30,7 +30,7 @@ from moot.nodes._texts.show import (
 )
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 
 PROMPT = "tool_mad/judge"
 
@@ -53,7 +53,7 @@ async def judge(
         claim: the claim of the debate.
         task: the form of an answer.
         history: the debaters' answers of all rounds.
-        evidence: all evidence that they found or were given.
+        evidence: all evidence that the debaters found or were given.
         model: the judge's model.
         scores: each debater's averages; None if the judge must not see them.
         verified_quotes: as for `respond`.
@@ -61,13 +61,13 @@ async def judge(
         prompt: the prompt's name.
 
     Returns:
-        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
+        The judge's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "judge")
-    values = wording(task, given=bool(given_in(evidence)), known=known) | {
+    values = wording(task, given=bool(given_evidence(evidence)), known=known) | {
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else NOTHING),
         "given": show_given(evidence),
@@ -76,16 +76,16 @@ async def judge(
     }
     shown = shown_ids(evidence)
     check = quote_check(evidence, shown, speaker) if verified_quotes and evidence else None
-    kind = answer_reply(task, may_abstain=UNTOLD in speaker.filled(prompt, values)[0])
+    kind = answer_reply(task, may_abstain=ABSTENTION in speaker.filled(prompt, values)[0])
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
 def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever
-    gave an answer, the debate fails, unless a ceiling left too little to call all of them: then the judge answers from
-    the claim alone. The debate also fails without an answer of the judge.
+    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever gave an answer, the debate
+    fails; if a ceiling left too little to call them, the judge answers from the claim alone instead. The debate also
+    fails if the judge gives no answer.
 
     Args:
         prompt: the prompt's name.
@@ -97,7 +97,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
             raise ReplyError(
                 "No debater gave a usable answer in any round, so there is nothing to judge. "
                 "Try another model, or another value of `structured_output`.",
-                silence_of(history),
+                common_outcome(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
         evidence = await limit_to_share(active_evidence(state["evidence"]), run)
@@ -114,7 +114,9 @@ def judge_node(prompt: str = PROMPT) -> Node:
         )
         turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}
         turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
-        turn = without_ids({**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown)
+        turn = without_unshown_evidence(
+            {**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown
+        )
         turn = with_answer(turn, reply, evidence, shown_ids(evidence) - speaker.not_shown, run.ledger)
         return {
             "turns": [turn],

@@ -1,4 +1,4 @@
-"""Moderation: whether an answer can be preferred after a round."""
+"""Moderation: the answer that a moderator prefers after a round, if any."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moot.nodes._texts.replies import ModeratorReply, moderator_reply
 from moot.nodes._texts.show import show_answers, show_claim, show_given
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import given_in
+from moot.retrievers._evidence import given_evidence
 
 PROMPT = "tit_for_tat/moderate"
 
@@ -36,8 +36,6 @@ async def moderate(
 ) -> ModeratorReply:
     """The answer that a moderator prefers after a round, if any (Liang et al., arXiv:2305.19118): one call.
 
-    It is shown the given texts among ``evidence``.
-
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
@@ -47,14 +45,14 @@ async def moderate(
         prompt: the prompt's name.
 
     Returns:
-        its ``reason``, and the ``preferred`` answer, or None.
+        The moderator's reply, with ``reason``, and the ``preferred`` answer or None.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "moderator")
     shown = {"claim": show_claim(claim, task), "given": show_given(evidence), "answers": show_answers(answers)}
-    values = wording(task, given=bool(given_in(evidence))) | shown
+    values = wording(task, given=bool(given_evidence(evidence))) | shown
     return await speaker.ask(prompt, values, moderator_reply(task))
 
 
@@ -73,17 +71,17 @@ def moderate_node(prompt: str = PROMPT) -> Node:
         turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
         try:
-            said = await moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
+            reply = await moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
         except WorldError as error:
             return {
                 "turns": [{**turn, "preferred": None, "reason": None, "outcome": record_failed_call(error, run.ledger)}]
             }
-        preferred = said.preferred
+        preferred = reply.preferred
         given = [t["answer"] for t in answers if t.get("answer") is not None]
         if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
             run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, which neither debater answered.")
         update: dict[str, Any] = {
-            "turns": [{**turn, "preferred": preferred, "reason": said.reason, "outcome": "ok"}],
+            "turns": [{**turn, "preferred": preferred, "reason": reply.reason, "outcome": "ok"}],
             **recorded_round(state["rounds"], reason="no_preference" if preferred is None else "preferred"),
         }
         if preferred is not None:

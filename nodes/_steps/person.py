@@ -1,7 +1,7 @@
 """A person in the loop: the moments at which a debate waits, shows its next step, and takes a person's reply.
 
-The setting ``ask_person`` names the moments; the debate skips the others. Each has its own node that calls no
-model, because LangGraph runs a node again from its start when it is resumed.
+The setting ``ask_person`` names the moments; the debate skips the others. Each moment has its own node, which calls no
+model, because LangGraph runs a node again from its start when the debate is resumed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Moment, waits_for_person
 from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes._runtime.trace import graph_run
-from moot.nodes._runtime.tracing import know_prices
-from moot.nodes._steps.person_replies import REPLIES, Added, PersonReply, check_person_reply
+from moot.nodes._runtime.tracing import set_prices
+from moot.nodes._steps.person_replies import REPLIES, PersonEvidence, PersonReply, check_person_reply
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
@@ -34,7 +34,7 @@ def check_resumable(settings: Any) -> None:
     """Checks that a debate that may wait for a person can be resumed.
 
     Raises:
-        UserError: it runs without a checkpointer.
+        UserError: the debate runs without a checkpointer.
     """
     if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get("__pregel_checkpointer"):
         return
@@ -49,36 +49,37 @@ def check_resumable(settings: Any) -> None:
 def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
-    The interrupt's value is ``{"kind", "about", "proposed"}``, with ``problem`` if the last reply was unusable:
-    then the debate asks again. The reply: true, null or ``{"accept": true}`` to go on as proposed, else by moment
-    ``{"queries": {name: query}}``, ``{"premises": [...]}``, ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}``
-    or ``{"question": text}``. The review is a turn of the agent ``person``.
+    The interrupt's value is ``{"kind", "about", "proposed"}``. If the last reply was invalid, the debate waits again,
+    and the value also has ``problem``. A reply that accepts is true, null or ``{"accept": true}``. The form of others
+    depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
+    ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is a turn of the
+    agent ``person``.
 
-    Reads: turns, if present debater and phase, for the moment ``evidence`` also evidence, and for ``verdict`` task,
+    Reads: turns; if present debater and phase; for the moment ``evidence`` evidence; for the moment ``verdict`` task,
     answer, raw_verdict, votes and rounds.
 
     Args:
         moment: the moment of the review.
         phase: the phase of a trial, if its state does not have it.
     """
-    proposal, take = MOMENTS[moment]
+    propose, apply = MOMENTS[moment]
 
     async def step(state: State, run: NodeContext) -> dict[str, Any]:
-        before = struck_before(state) if moment == "evidence" else {}
+        again = struck_again(state) if moment == "evidence" else {}
         if not waits_for_person(run.settings, moment):
-            return before
+            return again
         check_resumable(run.settings)
-        proposed = proposal(state, {piece["id"] for piece in before.get("evidence", [])})
+        proposed = propose(state, {piece["id"] for piece in again.get("evidence", [])})
         turn = review_turn(state, moment, phase)
-        about = about_it(state, moment, turn)
+        about = question_to_person(state, moment, turn)
         reply = await valid_reply(moment, about, proposed)
-        await know_prices(graph_run())
-        said, written = take(state, reply, proposed)
-        turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
-        return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})
+        await set_prices(graph_run())
+        fields, written = apply(state, reply, proposed)
+        turns, evidence = written.get("turns", []), [*again.get("evidence", []), *written.get("evidence", [])]
+        return {"turns": [*turns, turn | fields | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
     def idle(state: State, settings: Any) -> bool:
-        return not waits_for_person(settings, moment) and not (moment == "evidence" and struck_before(state))
+        return not waits_for_person(settings, moment) and not (moment == "evidence" and struck_again(state))
 
     return Node(step, moment=moment, idle=idle)
 
@@ -96,7 +97,7 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """The turn of a person in the last round; numbered by the debater under review, or counted."""
+    """The turn of a person in the last round, with the number of the debater under review, else of the review."""
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
     round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)
@@ -106,16 +107,16 @@ def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
     return turn | {"role": PERSON, "side": None, "query": None, "evidence_ids": [], "scores": {}}
 
 
-def about_it(state: State, moment: Moment, turn: Turn) -> str:
+def question_to_person(state: State, moment: Moment, turn: Turn) -> str:
     """The question to a person, in a sentence."""
     who = state.get("debater", {}).get("name")  # type: ignore[attr-defined]
     phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
     parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)
     where = ", ".join(filter(None, parts))
-    return f"{ABOUT[moment]} ({where})" if where else ABOUT[moment]
+    return f"{QUESTIONS[moment]} ({where})" if where else QUESTIONS[moment]
 
 
-ABOUT: dict[Moment, str] = {
+QUESTIONS: dict[Moment, str] = {
     "queries": "The next queries. Accept them, or replace them.",
     "premises": "The premises of the claim; each guides a search for evidence. Accept them, or list other premises.",
     "evidence": "The evidence found. Accept it, strike pieces, or add texts.",
@@ -125,107 +126,111 @@ ABOUT: dict[Moment, str] = {
 """The question to a person at each moment."""
 
 
-# --- what is shown, and what a reply changes --------------------------------------------------------------------------
+# --- proposals, and the changes by a reply ----------------------------------------------------------------------------
 
 
-def _evidence(state: State, struck: set[str]) -> dict[str, Any]:
+def _propose_evidence(state: State, struck: set[str]) -> dict[str, Any]:
     shown = ("id", "title", "source", "url", "published", "text")
     pieces = [piece for piece in active_evidence(state["evidence"]) if piece["id"] not in struck]
     return {"evidence": [{key: piece[key] for key in shown if key in piece} for piece in pieces]}  # type: ignore[literal-required]
 
 
-def _take_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
-    """Struck pieces are marked, not deleted; added ones become evidence in the person's name."""
-    asked = Added.model_validate(reply.model_dump())
+def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    """Marks struck pieces, which stay in the evidence, and adds the person's texts as evidence."""
+    asked = PersonEvidence.model_validate(reply.model_dump())
     struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
     added = asked.pieces(max((turn["round"] for turn in state["turns"]), default=0))
-    said: dict[str, Any] = {"evidence_ids": [piece["id"] for piece in proposed["evidence"]]}
-    said |= {"struck": [piece["id"] for piece in struck], "added": [piece["id"] for piece in added]}
-    return said, {"evidence": [*struck, *added]}
+    fields: dict[str, Any] = {"evidence_ids": [piece["id"] for piece in proposed["evidence"]]}
+    fields |= {"struck": [piece["id"] for piece in struck], "added": [piece["id"] for piece in added]}
+    return fields, {"evidence": [*struck, *added]}
 
 
-def struck_before(state: State) -> dict[str, Any]:
-    """Pieces that a person struck earlier and that a search found again; they stay struck."""
+def struck_again(state: State) -> dict[str, Any]:
+    """The update that marks pieces that a person struck earlier and a search found again; empty without any."""
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
     return {"evidence": again} if again else {}
 
 
-def _queries(state: State, struck: set[str]) -> dict[str, Any]:
-    """A debater's query, or the two of a trial's negotiation."""
-    turn = _asking(state)
+def _propose_queries(state: State, struck: set[str]) -> dict[str, Any]:
+    """Proposes a debater's query, or the two queries of a trial's negotiation."""
+    turn = _query_turn(state)
     names = {"query": turn["agent"]} if turn["step"] != "stance_queries" else STANCES
     return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}  # type: ignore[literal-required]
 
 
-def _take_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
-    turn, queries = _asking(state), reply.model_dump()["queries"]
+def _apply_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    turn, queries = _query_turn(state), reply.model_dump()["queries"]
     fields = {name: field for field, name in STANCES.items()} if turn["step"] == "stance_queries" else {}
     changed = {fields.get(name, "query"): query for name, query in queries.items()}
     return {"proposed": dict(proposed), "queries": queries}, {"turns": [{**turn, **changed}] if changed else []}
 
 
 STANCES = {"supporting_query": "plaintiff", "challenging_query": "defense"}
-"""The query fields of a negotiator's turn, and the sides they belong to."""
+"""The query fields of a negotiator's turn, each with its side."""
 
 
-def _asking(state: State) -> Turn:
+def _query_turn(state: State) -> Turn:
     """The turn that contains the next queries."""
     turns = state["turns"]
     return next((turn for turn in turns if turn["step"] == "stance_queries"), turns[0])
 
 
-def _premises(state: State, struck: set[str]) -> dict[str, Any]:
-    return {"premises": _mined(state).get("premises") or []}
+def _propose_premises(state: State, struck: set[str]) -> dict[str, Any]:
+    return {"premises": _premises_turn(state).get("premises") or []}
 
 
-def _take_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     premises = reply.model_dump()["premises"]
     if premises is None:
         return {"proposed": dict(proposed)}, {}
-    return {"proposed": dict(proposed), "premises": premises}, {"turns": [{**_mined(state), "premises": premises}]}
+    return {"proposed": dict(proposed), "premises": premises}, {
+        "turns": [{**_premises_turn(state), "premises": premises}]
+    }
 
 
-def _mined(state: State) -> Turn:
+def _premises_turn(state: State) -> Turn:
     return next(turn for turn in state["turns"] if turn["step"] == "premises")
 
 
-def _answers(state: State, struck: set[str]) -> dict[str, Any]:
-    """The answers of the last round."""
+def _propose_answers(state: State, struck: set[str]) -> dict[str, Any]:
+    """Proposes another round after the answers of the last one."""
     last = max((turn["round"] for turn in state["turns"]), default=0)
-    said = [
-        (t["agent"], t.get("answer"), t.get("rationale") or t.get("argument")) for t in state["turns"] if _said(t, last)
+    answers = [
+        (t["agent"], t.get("answer"), t.get("rationale") or t.get("argument"))
+        for t in state["turns"]
+        if _is_answer_in(t, last)
     ]
-    return {"answers": [{"agent": agent, "answer": answer, "reasons": reasons} for agent, answer, reasons in said]}
+    return {"answers": [{"agent": agent, "answer": answer, "reasons": reasons} for agent, answer, reasons in answers]}
 
 
-def _said(turn: Turn, round: int) -> bool:
+def _is_answer_in(turn: Turn, round: int) -> bool:
     return turn["round"] == round and turn["step"] in ("respond", "argue")
 
 
-def _take_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     return {"remark": reply.model_dump()["remark"]}, {}
 
 
-def _verdict(state: Any, struck: set[str]) -> dict[str, Any]:
+def _propose_verdict(state: Any, struck: set[str]) -> dict[str, Any]:
     reasons = [{"agent": t["agent"], "reasons": t.get("rationale") or t.get("reason")} for t in verdict_turns(state)]
     return {"answer": state["answer"], "verdict": state["raw_verdict"], "reasons": reasons}
 
 
-def _take_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+def _apply_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     return {"proposed": dict(proposed), "question": reply.model_dump()["question"]}, {}
 
 
 Propose = Callable[[Any, set[str]], dict[str, Any]]
 Take = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
 MOMENTS: dict[Moment, tuple[Propose, Take]] = {
-    "queries": (_queries, _take_queries),
-    "premises": (_premises, _take_premises),
-    "evidence": (_evidence, _take_evidence),
-    "remark": (_answers, _take_remark),
-    "verdict": (_verdict, _take_verdict),
+    "queries": (_propose_queries, _apply_queries),
+    "premises": (_propose_premises, _apply_premises),
+    "evidence": (_propose_evidence, _apply_evidence),
+    "remark": (_propose_answers, _apply_remark),
+    "verdict": (_propose_verdict, _apply_verdict),
 }
-"""The proposal shown at each moment, and the handler of the reply."""
+"""For each moment, the function that makes the proposal, and the function that applies the reply."""
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -234,10 +239,10 @@ MOMENTS: dict[Moment, tuple[Propose, Take]] = {
 def remark_first(
     edge: Callable[..., Any], to: str = "human_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """Wraps a router: if it leads into another round and a person may remark, it goes to ``to`` first.
+    """Wraps a router: before another round it leads to ``to``, if a person may make a remark.
 
     Args:
-        edge: a router: returns `Send`s of the next speakers, or a node's name, from the state and the settings.
+        edge: a router: takes the state and the settings; returns `Send`s for the next speakers, or a node's name.
         to: the node, a `human_review_node` of the moment ``remark``.
         rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
 
@@ -246,12 +251,12 @@ def remark_first(
     """
     ask = plain_router(edge)
 
-    def by_way(state: Any, settings: Any) -> Any:
+    def route(state: Any, settings: Any) -> Any:
         onward = ask(state, settings)
         return to if waits_for_person(settings, "remark") and begins_round(onward, state["turns"], rounds) else onward
 
-    by_way.__name__ = getattr(edge, "__name__", "remark_first")
-    return by_way
+    route.__name__ = getattr(edge, "__name__", "remark_first")
+    return route
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
@@ -265,19 +270,19 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A conditional edge after a verdict's review: if the person asks a question, back to the node that decides.
+    """A router after a verdict's review: if the person asked a question, it leads back to the node that decides.
 
     Args:
         to: the node that decides.
         end: the node after an accepted verdict.
     """
 
-    def answered(state: DebateState) -> str:
+    def after_review(state: DebateState) -> str:
         reviews = [turn for turn in state["turns"] if turn["step"] == "review_verdict"]
         asked = bool(reviews) and reviews[-1].get("question") is not None
         return to if asked and not state["error"] else end
 
-    return answered
+    return after_review
 
 
 __all__ = ["REPLIES", "check_resumable", "human_review_node", "question_or", "remark_first"]

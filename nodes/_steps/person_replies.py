@@ -1,4 +1,4 @@
-"""Schemas of a person's replies at each moment: plain JSON from an outside client, and so validated."""
+"""Schemas of a person's replies at each moment, which validate the JSON that a client sends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from moot.retrievers._evidence import clean
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 
-def _something(text: str) -> str:
-    if not (said := clean(text)):
-        raise ValueError("it holds nothing that can be shown")
-    return said
+def _not_empty(text: str) -> str:
+    if not (visible := clean(text)):
+        raise ValueError("it has no visible text")
+    return visible
 
 
-Line = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_something)]
-Said = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_something)]
+Line = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_not_empty)]
+LongText = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_not_empty)]
 
 
 class PersonReply(BaseModel):
@@ -32,26 +32,26 @@ class PersonReply(BaseModel):
     accept: Literal[True] | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> PersonReply:
+    def _check_accept_or_change(self) -> PersonReply:
         changes = {name for name in self.model_fields_set - {"accept"} if getattr(self, name)}
         if bool(changes) == bool(self.accept):
-            raise ValueError("either accept, or name changes")
+            raise ValueError("either accept the proposal, or change it")
         return self
 
 
-class Queries(PersonReply):
-    """Replacement queries, by the name of their owner."""
+class PersonQueries(PersonReply):
+    """Replacement queries, by the name of the debater or the side."""
 
     queries: dict[str, Line] = {}
 
 
-class Premises(PersonReply):
+class PersonPremises(PersonReply):
     """Premises that replace the proposed ones."""
 
     premises: Annotated[list[Line], Field(min_length=1, max_length=50)] | None = None
 
 
-class Added(PersonReply):
+class PersonEvidence(PersonReply):
     """Ids of struck pieces, and added texts."""
 
     strike: list[str] = Field(default=[], max_length=1000)
@@ -65,24 +65,24 @@ class Added(PersonReply):
         ]
 
 
-class Remark(PersonReply):
+class PersonRemark(PersonReply):
     """A remark that the debaters must answer."""
 
-    remark: Said | None = None
+    remark: LongText | None = None
 
 
-class Question(PersonReply):
+class PersonQuestion(PersonReply):
     """A question to the role that decides."""
 
-    question: Said | None = None
+    question: LongText | None = None
 
 
 REPLIES: dict[Moment, type[PersonReply]] = {
-    "queries": Queries,
-    "premises": Premises,
-    "evidence": Added,
-    "remark": Remark,
-    "verdict": Question,
+    "queries": PersonQueries,
+    "premises": PersonPremises,
+    "evidence": PersonEvidence,
+    "remark": PersonRemark,
+    "verdict": PersonQuestion,
 }
 """The schema of a reply at each moment."""
 
@@ -101,20 +101,20 @@ def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) 
     try:
         reply = REPLIES[moment].model_validate({"accept": True} if given is True or given is None else given)
     except ValidationError as error:
-        raise _refused(moment, _problem(error.errors(include_url=False)[0])) from error
-    if isinstance(reply, Queries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
-        raise _refused(moment, f"there is no query of {unknown[0]!r} here")
-    if isinstance(reply, Added):
+        raise _invalid_reply_error(moment, _problem_in_words(error.errors(include_url=False)[0])) from error
+    if isinstance(reply, PersonQueries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
+        raise _invalid_reply_error(moment, f"there is no query of {unknown[0]!r} here")
+    if isinstance(reply, PersonEvidence):
         known = {piece["id"] for piece in proposed["evidence"]}
         if strange := [id for id in reply.strike if id not in known]:
-            raise _refused(moment, f"none of the pieces shown has the id {strange[0][:80]!r}")
+            raise _invalid_reply_error(moment, f"none of the pieces shown has the id {strange[0][:80]!r}")
         if any(text.get("id") for text in reply.add):
-            raise _refused(moment, "an added text has no `id`: it gets one")
+            raise _invalid_reply_error(moment, "leave out the `id` of an added text; moot assigns it")
         reply.pieces(0)
     return reply
 
 
-def _problem(error: Any) -> str:
+def _problem_in_words(error: Any) -> str:
     place = ".".join(map(str, error["loc"]))
     return f"{place}: {error['msg']}" if place else str(error["msg"])
 
@@ -129,9 +129,10 @@ SHAPES: dict[Moment, str] = {
 """The form of a reply with changes, at each moment."""
 
 
-def _refused(moment: Moment, problem: str) -> UserError:
-    said = problem.replace("Value error, ", "")
+def _invalid_reply_error(moment: Moment, problem: str) -> UserError:
+    problem = problem.replace("Value error, ", "")
     return UserError(
-        f'The reply cannot be used: {said}. It must be {{"accept": true}} to accept the proposal, or {SHAPES[moment]}.',
+        f'The reply cannot be used: {problem}. It must be {{"accept": true}} to accept the proposal, or '
+        f"{SHAPES[moment]}.",
         kind="invalid_reply",
     )

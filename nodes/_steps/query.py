@@ -41,7 +41,7 @@ async def formulate_query(
 
     Args:
         claim: the claim of the debate.
-        model: the model that writes it.
+        model: the model that writes the query.
         task: the form of an answer; by default FEVER's labels.
         tool: the source, in a few words.
         opponents: the other debaters' last answers.

@@ -26,9 +26,9 @@ from typing_extensions import TypedDict
 SUMMARY = "reader/summary"
 """The prompt."""
 MOST_QUOTES = 40
-"""Most quotes that are shown; those of the verdict come first."""
-MOST_SAID = 6
-"""Most sentences, and phrases of a list, taken from a reply."""
+"""Maximum number of quotes in the prompt; the verdict's quotes come first."""
+MOST_ITEMS = 6
+"""Maximum number of sentences, and of phrases of each list, that are used from a reply."""
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
 """Separators of thousands."""
@@ -42,7 +42,7 @@ class Sentence(Reply):
 
 
 class QuoteStance(Reply):
-    """The answer that a quote supports; quotes have numbers."""
+    """The answer that a quote supports; ``quote`` is the quote's number."""
 
     quote: int
     stance: Literal["for", "against", "neither"]
@@ -76,8 +76,7 @@ class ReaderState(ReaderInput):
 
 
 def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
-    """The verified quotes of a debate, the verdict's first; a quote contained in a longer one is part of the longer
-    one.
+    """The verified quotes of a debate, the verdict's first, without quotes contained in longer ones.
 
     Args:
         document: a result document.
@@ -104,7 +103,7 @@ async def summarise_debate(
     Args:
         document: a debate with a verdict.
         quotes: the quotes that the model is shown, from `checked_quotes`.
-        model: the model that writes it.
+        model: the model that writes the summary.
         prompt: the prompt's name.
 
     Raises:
@@ -128,7 +127,9 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
     queries = dict.fromkeys(clean(turn["query"] or "") for turn in document["turns"] if turn.get("query"))
     reasons = reasons_by_who(dict(document))
     verdict = document["answer"] or document["raw_verdict"]
-    others = dict.fromkeys(clean(turn["rationale"] or "") for turn in differing(document) if turn.get("rationale"))
+    others = dict.fromkeys(
+        clean(turn["rationale"] or "") for turn in answers_against_verdict(document) if turn.get("rationale")
+    )
     quoted = {q["evidence_id"] for q in quotes}
     return {
         "subject": task["subject"],
@@ -144,7 +145,7 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
     }
 
 
-def differing(document: Mapping[str, Any]) -> list[Turn]:
+def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
     """The answers other than the verdict: labels of all rounds, but answers in words only of each agent's last turn.
 
     Args:
@@ -161,8 +162,8 @@ def differing(document: Mapping[str, Any]) -> list[Turn]:
 def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
     """The parts of a reply that checked quotes support.
 
-    A sentence is supported if it names at least one of the quotes shown, no others, and if each of its
-    figures is in the passages of those, the claim or its date. If a quote has several stances, the first counts.
+    A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its
+    figures is in the quoted evidence, the claim or its date. If a quote has several stances, the first counts.
 
     Args:
         document: the debate.
@@ -171,25 +172,25 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
     """
     texts = {piece["id"]: piece for piece in document["evidence"]}
     summary: ReaderSummary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
-    for one in reply.sentences[:MOST_SAID]:
+    for one in reply.sentences[:MOST_ITEMS]:
         named = list(dict.fromkeys(one.quotes))
         cited = [quotes[number - 1] for number in named if 0 < number <= len(quotes)]
-        held = [document["claim"], document["task"].get("claim_date") or ""]
+        passages = [document["claim"], document["task"].get("claim_date") or ""]
         for quote in cited:
             piece = texts[quote["evidence_id"]]
-            held += [piece["title"], piece["text"], piece.get("published") or ""]
-        if cited and len(cited) == len(named) and figures(one.text) <= figures(*held):
+            passages += [piece["title"], piece["text"], piece.get("published") or ""]
+        if cited and len(cited) == len(named) and figures(one.text) <= figures(*passages):
             summary["sentences"].append({"text": clean(one.text), "citations": cited})
         else:
             summary["dropped"] += 1
-    summary["dropped"] += len(reply.sentences[MOST_SAID:])
+    summary["dropped"] += len(reply.sentences[MOST_ITEMS:])
     stances: dict[int, Any] = {}
     for given in reply.stances:
         if 0 < given.quote <= len(quotes):
             stances.setdefault(given.quote, given.stance)
     summary["stances"] = [{**quotes[number - 1], "stance": stance} for number, stance in sorted(stances.items())]
-    summary["not_found"] = [clean(one) for one in reply.not_found[:MOST_SAID]]
-    summary["would_change"] = [clean(one) for one in reply.would_change[:MOST_SAID]]
+    summary["not_found"] = [clean(one) for one in reply.not_found[:MOST_ITEMS]]
+    summary["would_change"] = [clean(one) for one in reply.would_change[:MOST_ITEMS]]
     return summary
 
 
@@ -199,7 +200,7 @@ def figures(*texts: str) -> set[str]:
 
 
 def read_debate_node() -> Node:
-    """Requests a summary of the debate from the role ``reporter``; none without a verdict or a checked quote.
+    """Requests a summary of the debate from the role ``reporter``, if there is a verdict and a checked quote.
 
     Reads: document.
     """
@@ -216,8 +217,8 @@ def read_debate_node() -> Node:
     return Node(step, prompts=(SUMMARY,))
 
 
-def keep_what_rests_node() -> Node:
-    """Drops the sentences without support by checked quotes, and counts them. Reads: document, quotes, reply."""
+def keep_supported_node() -> Node:
+    """Drops sentences that no checked quote supports, and counts them. Reads: document, quotes, reply."""
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}

@@ -14,8 +14,8 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
-from moot.nodes._texts.answers import UNTOLD
-from moot.nodes._texts.quotes import check_citations, faults_of, without_quote
+from moot.nodes._texts.answers import ABSTENTION
+from moot.nodes._texts.quotes import check_citations, faults_of, missing_quote_fault
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
     NOT_LOOKED_FOR,
@@ -30,10 +30,10 @@ from moot.nodes._texts.show import (
 )
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 
 PROMPT = "tool_mad/respond"
-FROM_EVIDENCE = "rag/answer"
+SINGLE_PROMPT = "rag/answer"
 """The prompt of an agent that answers alone, once."""
 
 
@@ -60,31 +60,31 @@ async def respond(
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        evidence: found by or given to the debater; may be empty. Prompts of debaters that do not search show
+        evidence: the debater's evidence, found or given; may be empty. Prompts of debaters that do not search show
             only the texts given with the claim.
         model: the debater's model.
         opponents: the other debaters' last answers.
         own: the debater's own last answer.
-        cited: the evidence that these answers cite; not shown, but it may be quoted.
+        cited: the evidence that these answers cite; it is not shown, but may be quoted.
         verified_quotes: refuse an answer without a quote from the evidence; without evidence
             every answer is accepted.
         known: the answer comes from the debater's knowledge, because nothing was searched or given.
         direct: the answer is written before its reasons.
         persona: the debater's persona.
         confidence: whether the reply has a confidence, from 0 to 1.
-        nothing: the prompt's text in place of missing evidence.
+        nothing: the text in the prompt if there is no evidence.
         more: values of further placeholders of the prompt.
         prompt: the prompt's name.
 
     Returns:
-        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
-        with ``confidence`` also its ``confidence``.
+        The debater's reply, with ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
+        if the argument ``confidence`` is true, also with ``confidence``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = wording(task, given=bool(given_in(evidence)), known=known) | {
+    values = wording(task, given=bool(given_evidence(evidence)), known=known) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),
@@ -92,29 +92,29 @@ async def respond(
         "opponents": show_opponents(opponents),
         "own": show_own(own),
         "persona": show_persona(persona),
-        "confidence": HOW_SURE if confidence else "",
+        "confidence": CONFIDENCE_LINE if confidence else "",
         **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown, speaker) if verified_quotes and evidence else None
-    offered = UNTOLD in speaker.filled(prompt, values)[0]
-    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=offered)
+    may_abstain = ABSTENTION in speaker.filled(prompt, values)[0]
+    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=may_abstain)
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
-HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
+CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
 """The line of a prompt that asks for a confidence."""
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
-    """Checks whether any quote of an answer is in the evidence; returns the fault, or an empty text.
+    """A function that returns the fault of an answer without a quote from the evidence, else an empty text.
 
     Evidence that the speaker's prompt left out cannot be quoted; a speaker without evidence needs no quote.
     """
 
     def check(reply: AnswerReply) -> str:
         seen = shown - speaker.not_shown
-        return without_quote(check_citations(reply.citations, evidence, seen)) if seen else ""
+        return missing_quote_fault(check_citations(reply.citations, evidence, seen)) if seen else ""
 
     return check
 
@@ -130,17 +130,17 @@ def respond_node(
 ) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. An
-    answer that is unusable is recorded with its ``outcome`` and a null answer.
+    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. After an
+    unusable reply the turn has its ``outcome`` and a null answer.
 
     Args:
         prompt: the prompt's name.
-        then: the prompt of agents that see an answer, their own or others'; by default the same.
+        then: the prompt of agents that see an answer, their own or others'; by default ``prompt``.
         direct: the answer is written before its reasons.
         confidence: whether the reply has a confidence, from 0 to 1.
         may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
             ``failed``, and a warning says why).
-        more: values of further placeholders of the prompts, from the state and the settings.
+        more: takes the state and the settings; returns values of further placeholders of the prompts.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def respond_node(
             run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
             return {"turns": [without_answer(turn, "failed")]}
         shown = shown_ids(evidence, [*opponents, *([own] if own else [])]) - speaker.not_shown
-        turn = without_ids(turn, speaker.not_shown)
+        turn = without_unshown_evidence(turn, speaker.not_shown)
         return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
 
     kind = partial(answer_reply, direct=direct, confidence=confidence)
@@ -183,13 +183,13 @@ def respond_node(
 
 
 def has_searched(state: DebaterState) -> bool:
-    """Whether evidence was searched for, by the speaker or for all."""
+    """Whether there was a search for evidence, by the speaker or for all."""
     turn = state["turns"][0]
     return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
 
 
 def no_evidence_reason(state: DebaterState) -> str:
-    """The text that tells a speaker why there is no evidence."""
+    """The reason for missing evidence, in a speaker's prompt."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):
         return "(none of what was found was selected)"
@@ -198,17 +198,17 @@ def no_evidence_reason(state: DebaterState) -> str:
     return NOTHING
 
 
-def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
+def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
     """The turn without the evidence that its prompt left out."""
     return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with an answer; a warning names each citation of evidence that was not shown, or of a missing quote."""
+    """The turn with an answer. Warns of each citation whose evidence was not shown, or whose quote is missing in it."""
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in faults_of(citations):
         ledger.warn(kind, fault)
-    said: Turn = {
+    answered: Turn = {
         **turn,
         "answer": reply.answer,
         "rationale": reply.rationale,
@@ -216,7 +216,7 @@ def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], sh
         "outcome": "ok",
     }
     confidence = getattr(reply, "confidence", None)
-    return said if confidence is None else {**said, "confidence": confidence}
+    return answered if confidence is None else {**answered, "confidence": confidence}
 
 
 def without_answer(turn: Turn, outcome: str) -> Turn:

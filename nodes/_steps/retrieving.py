@@ -25,7 +25,7 @@ from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
-from moot.retrievers._evidence import active_evidence, clean, evidence_id, given_in, mark_left_out, merge_evidence
+from moot.retrievers._evidence import active_evidence, clean, evidence_id, given_evidence, mark_left_out, merge_evidence
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers._gather import ask_all, search_all
 from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
@@ -35,26 +35,26 @@ from moot.retrievers._summariser import open_summariser
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """Prompts."""
-SUMMARISED = 16_000
-"""Most tokens of a text that a model summarises whole; of a longer one it reads the part shown to debaters."""
-FEW = 10_000
-"""Most characters of results that are merged without a thread, because starting one would take longer."""
+MOST_SUMMARISED_TOKENS = 16_000
+"""A model summarises a whole text of at most this many tokens; of a longer one it reads the part shown to debaters."""
+MOST_CHARACTERS_MERGED_HERE = 10_000
+"""Maximum number of characters of results that are merged without a thread, because starting one would take longer."""
 
 
 async def retrieve(
     query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
 ) -> list[Evidence]:
-    """The best ``k`` pieces from a source, or from each of several, for a query; marked with agent and round.
+    """The best ``k`` pieces for a query from a source, or from each of several; marked with agent and round.
 
     Args:
         query: the search query.
         retriever: the source, or several, which are searched in parallel.
-        k: how many pieces from each.
+        k: the number of pieces from each source.
         agent: the searching agent.
         round: the current round.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or all failed.
+        UserError, WorldError: a source is misconfigured, or all sources failed.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
     finding = await search_all([(traced_retriever(source), query) for source in sources], Rules(k))
@@ -64,7 +64,7 @@ async def retrieve(
 
 
 def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
-    """Pieces marked with the agent, the round and, if there are several, the phase of the search."""
+    """Pieces marked with the agent and the round of the search, and with its phase unless that is ``primary``."""
     marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
     return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
 
@@ -76,7 +76,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
         claim: the claim of the debate.
         task: the form of an answer.
         query: the search query.
-        model: the model that finds them.
+        model: the model that finds the keywords.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -88,7 +88,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """A piece of evidence with a summary instead of its text (S0 C.2), and so with its own id: one call.
+    """A piece of evidence with a summary instead of its text (S0 C.2), and therefore with a new id: one call.
 
     Args:
         claim: the claim of the debate.
@@ -108,14 +108,14 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns, and if present found and evidence: if these are present, no origin may have more
-    than its share of them and the new pieces (``max_origin_share``); the rest is marked as left out, with a warning.
-    All of the speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A
-    scholarly source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says;
-    if a model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and
-    every source that replaced another; the turn's ``retrieval`` says whether evidence was found. A text that is too
-    long is shown in part, with a warning: its beginning and the sentences nearest to the query. A model that summarises
-    an abstract reads all of it, up to `SUMMARISED` tokens.
+    Reads: claim, task, debater, turns, and if present found and evidence. All of the speaker's sources are searched in
+    parallel; each failed source is replaced by one of the fallbacks, in order. Of ``found``, ``evidence`` and the new
+    pieces together, no origin may have more than its share (``max_origin_share``); further pieces are marked as left
+    out, with a warning. A scholarly source is searched by keywords, and its abstracts are summarised by the setting
+    ``source_summaries``; if a model returns none, the query and the abstract stay, with a warning. There is a warning
+    for every failure and every source that replaced another; the turn's ``retrieval`` says whether evidence was found.
+    A text that is too long is shown in part, with a warning: its beginning and the sentences nearest to the query. A
+    model that summarises an abstract reads all of it, up to `MOST_SUMMARISED_TOKENS` tokens.
 
     Args:
         required: whether the debate fails if no source can be searched.
@@ -129,10 +129,10 @@ def retrieve_node(*, required: bool = False) -> Node:
         lists = [answer for answer in answers if not isinstance(answer, MootError)]
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
         pool = active_evidence(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
-        one_list = partial(pool_results, lists, rules, retrieved, run.settings.max_origin_share, pool)
-        pieces, beyond = one_list() if size <= FEW else await asyncio.to_thread(one_list)
-        if beyond:
-            run.ledger.warn("origin_share", said_of_share(beyond, pool, run.settings))
+        pool_lists = partial(pool_results, lists, rules, retrieved, run.settings.max_origin_share, pool)
+        pieces, excess = pool_lists() if size <= MOST_CHARACTERS_MERGED_HERE else await asyncio.to_thread(pool_lists)
+        if excess:
+            run.ledger.warn("origin_share", share_warning(excess, pool, run.settings))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and outcome == "failed":
             if any(isinstance(answer, BudgetExhausted) for answer in answers):
@@ -147,19 +147,19 @@ def retrieve_node(*, required: bool = False) -> Node:
         if outcome == "empty":
             asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
-        parted = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
-        found = await all_at_once(summarised(state, piece, run) for piece in parted)
-        for read, piece in zip(parted, found, strict=True):
-            if "shown" in piece or ("shown" in read and not is_short(read["text"], SUMMARISED)):
-                said = _is_long({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
-                run.ledger.warn("evidence_cut", said, "evidence")
+        shortened = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
+        found = await all_at_once(summarise_abstract(state, piece, run) for piece in shortened)
+        for read, piece in zip(shortened, found, strict=True):
+            if "shown" in piece or ("shown" in read and not is_short(read["text"], MOST_SUMMARISED_TOKENS)):
+                warning = _shortened_warning({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
+                run.ledger.warn("evidence_cut", warning, "evidence")
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
-            run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
+            run.ledger.warn("undated_evidence", f"The date of publication is unknown: {', '.join(undated)}.")
         return {
             "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
             "evidence": mark_search(
-                [*found, *map(mark_left_out, beyond)], debater["name"], turn["round"], turn["phase"]
+                [*found, *map(mark_left_out, excess)], debater["name"], turn["round"], turn["phase"]
             ),
             "corpora": readings,
         }
@@ -167,16 +167,16 @@ def retrieve_node(*, required: bool = False) -> Node:
     return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
 
 
-def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settings: EvidenceSettings) -> str:
+def share_warning(excess: Sequence[Evidence], beside: Sequence[Evidence], settings: EvidenceSettings) -> str:
     """The warning about pieces that were left out.
 
     Args:
-        beyond: the pieces.
-        beside: the pool they were kept out of.
+        excess: the pieces left out.
+        beside: the other pieces of the pool.
         settings: the debate's settings.
     """
-    names = origins([*beside, *beyond], in_parts=True)
-    count = Counter(names[piece["id"]] for piece in beyond)
+    names = origins([*beside, *excess], in_parts=True)
+    count = Counter(names[piece["id"]] for piece in excess)
     each = ", ".join(f"{number} of {name}" for name, number in count.items())
     return (
         f"Left out: {each}. One origin has at most a share of {settings.max_origin_share:g} of the evidence "
@@ -205,28 +205,29 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
 
 
 async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
-    """The pieces that a shared pool keeps so that no origin has more than its share; each of the parallel searches knew
-    only its own pieces. Given texts stay. A warning names the rest.
+    """Leaves out pieces so that no origin has more than its share of a pool, with a warning. Given texts stay.
+
+    Each of several parallel searches has limited only its own pieces.
 
     Args:
         pieces: the candidates, in order.
-        run: the node's run, with the settings.
-        pool: the pieces in it already.
+        run: the node's context.
+        pool: the pieces that are in the pool already.
     """
     share = getattr(run.settings, "max_origin_share", 1.0)
     if share >= 1 or len(pieces) + len(pool) < 2:
         return list(pieces)
-    given = given_in(pieces)
+    given = given_evidence(pieces)
     ids = {piece["id"] for piece in given}
     others, beside = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
     kept = await asyncio.to_thread(within_share, others, share, beside)
     ids |= {piece["id"] for piece in kept}
-    if beyond := [piece for piece in pieces if piece["id"] not in ids]:
-        run.ledger.warn("origin_share", said_of_share(beyond, [*beside, *kept], run.settings))
+    if excess := [piece for piece in pieces if piece["id"] not in ids]:
+        run.ledger.warn("origin_share", share_warning(excess, [*beside, *kept], run.settings))
     return [piece for piece in pieces if piece["id"] in ids]
 
 
-def _is_long(piece: Evidence, most: int) -> str:
+def _shortened_warning(piece: Evidence, most: int) -> str:
     return (
         f"{piece['id']} ({piece['title'][:80]}) has about {count_tokens(piece['text']):,} tokens: it is shown in part, "
         f"as max_evidence_tokens is {most:,}."
@@ -238,20 +239,20 @@ NO_DEMO = " With your own model no demo corpus replaces it, unless `fallback` na
 
 
 async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) -> tuple[list[Answer], list[Reading]]:
-    """Results of each of a speaker's sources, or of its fallback; and the log of sources read.
+    """Searches each of a speaker's sources, or its fallback; returns the results and the log of sources read.
 
     Raises:
         UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
     """
-    debater, keywords = state["debater"], Keywords(state, query, run)
+    debater, keywords = state["debater"], QueryForms(state, query, run)
     rules = rules_of(run.settings, debater)
     names, fallback = sources_of(debater), debater.get("fallback", ())
-    asked, spare = list(names), list(run.settings.standing_in(fallback))
+    asked, spare = list(names), list(run.settings.usable_fallbacks(fallback))
     answers: list[Answer] = []
     readings: list[Reading] = []
     places = list(range(len(names)))
     while names:
-        queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
+        queries = [(await run.retriever(name), await keywords.for_source(name)) for name in names]
         once = {source.name: (traced_retriever(source, run.ledger), words) for source, words in queries}
         given = dict(zip(once, await ask_all_in_time(list(once.values()), rules), strict=True))
         answers = answers or [[] for _ in names]
@@ -263,9 +264,9 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
                 run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}{left_out}")
                 reading["failed"] = True
             else:
-                given[source.name] = []  # two names may mean one source, whose results count once
-                for said in fallback_warning(asked[place], name, source.name, run.settings):
-                    run.ledger.warn("stand_in", said, "sources")
+                given[source.name] = []  # two names may stand for one source, whose results count once
+                for warning in fallback_warnings(asked[place], name, source.name, run.settings):
+                    run.ledger.warn("stand_in", warning, "sources")
             readings.append(reading)
         failed = [i for i in places if isinstance(answers[i], MootError)]
         places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
@@ -273,34 +274,34 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
 
 
 async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[Answer]:
-    """The same as `ask_all`; after `max_seconds` are used up, the missing sources count as failed for this reason."""
+    """The same as `ask_all`; if `max_seconds` is used up first, all sources count as failed for this reason."""
     try:
         return await in_time(ask_all(queries, rules), "search")
     except BudgetExhausted as error:
         return [error for _ in queries]
 
 
-def fallback_warning(asked: str, name: str, read: str, settings: Settings) -> list[str]:
-    """The warning about a source that was read instead of another one.
+def fallback_warnings(asked: str, name: str, read: str, settings: Settings) -> list[str]:
+    """Warnings about a source that was read instead of another one.
 
     Args:
         asked: the source that was requested.
-        name: the fallback that was used because it failed, or the source itself.
-        read: the source that was really read.
+        name: the source itself, or its fallback if it failed.
+        read: the source that was used for ``name``.
         settings: the debate's settings.
     """
-    said = []
+    warnings = []
     if name != asked:
-        said.append(f"`{asked}` could not be searched; its fallback `{name}` was read in its place ({read}).")
+        warnings.append(f"`{asked}` could not be searched; its fallback `{name}` was read in its place ({read}).")
     if name == "web" and read not in WEB_SEARCHES:
         keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
-        said.append(f"`web` was asked for; {read} was read in its place, as {keys}.")
+        warnings.append(f"`web` was asked for; {read} was read in its place, as {keys}.")
     elif settings.own_model and (demo := demo_corpus(name, settings.corpus)):
-        said.append(
+        warnings.append(
             f"`{name}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name your own corpus "
             "(`corpus`), or another source."
         )
-    return said
+    return warnings
 
 
 def sources_of(debater: Mapping[str, Any]) -> list[str]:
@@ -328,15 +329,15 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
 
 
 @dataclass
-class Keywords:
-    """A query in the form that each source takes; keywords are found once, when a source first needs them."""
+class QueryForms:
+    """A query in the form that each source needs; keywords are found once, when a source first needs them."""
 
     state: DebaterState
     query: str
     run: NodeContext
     made: str | None = None
 
-    async def fit(self, name: str) -> str:
+    async def for_source(self, name: str) -> str:
         """The query for a source, or its keywords."""
         if resolve(name)[0] not in SCHOLARLY:
             return self.query
@@ -355,18 +356,18 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
         return query
 
 
-async def summarised(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """A scholarly source's piece with its summary, or unchanged with a warning; other pieces unchanged."""
-    how = run.settings.source_summaries
-    if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
+async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
+    """A scholarly source's piece with a summary, unchanged with a warning if that fails; other pieces unchanged."""
+    summariser = run.settings.source_summaries
+    if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece
     try:
-        if how == "model":
+        if summariser == "model":
             speaker = await run.speaker("source_summariser")
-            read = shown_whole(piece) if is_short(piece["text"], SUMMARISED) else piece
+            read = shown_whole(piece) if is_short(piece["text"], MOST_SUMMARISED_TOKENS) else piece
             short = await summarise_evidence(state["claim"], state["task"], read, speaker)
             return with_summary(piece, short["text"], run.settings)
-        summary = (await open_summariser(how)).summarise(piece["text"])
+        summary = (await open_summariser(summariser)).summarise(piece["text"])
         return with_summary(piece, await in_time(summary, "summariser"), run.settings)
     except WorldError as error:
         run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
@@ -379,19 +380,19 @@ def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evid
 
 
 def with_text(piece: Evidence, text: str) -> Evidence:
-    """The piece with a summary instead of its text, and so with its own id.
+    """The piece with a summary instead of its text, and therefore with a new id.
 
     Raises:
         WorldError: the summary contains no visible text.
     """
     text = clean(text)
     if not text:
-        raise WorldError("The summary holds no text.", kind="empty")
+        raise WorldError("The summary has no visible text.", kind="empty")
     return {**shown_whole(piece), "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}
 
 
 def shown_whole(piece: Evidence) -> Evidence:
-    """The piece, marked as shown in full."""
+    """The piece without the mark that it is shown in part."""
     whole: Evidence = {**piece}
     whole.pop("shown", None)
     return whole

@@ -1,4 +1,4 @@
-"""Reviews and scores of one agent for another's answer; one call each."""
+"""An agent's review or score of another agent's answer: one call each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._speakers.agents import AgentsSettings, active_agents, last_round
-from moot.nodes._speakers.turns import declared, new_turn, send_turn
+from moot.nodes._speakers.turns import new_turn, send_turn, speaker_declaration
 from moot.nodes._texts.replies import ReviewReply, ScoreReply
 from moot.nodes._texts.show import show_answers, show_claim, show_given, show_persona
 from moot.nodes._texts.task import wording
@@ -33,7 +33,7 @@ async def review(
     evidence: Sequence[Evidence] = (),
     persona: str | None = None,
 ) -> ReviewReply:
-    """A review of another agent's answer, with the given texts among ``evidence``: one call.
+    """A review of another agent's answer: one call.
 
     Args:
         claim: the claim of the debate.
@@ -44,13 +44,13 @@ async def review(
         persona: the reviewer's persona.
 
     Returns:
-        its ``comment``, and its ``confidence`` from 1 to 10.
+        The review, with ``comment``, and ``confidence`` from 1 to 10.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "agent")
-    shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    shown = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
     return await speaker.ask(REVIEW, shown, ReviewReply)
 
 
@@ -77,11 +77,13 @@ async def score_answer(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "agent")
-    shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    shown = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
     return await speaker.ask(SCORE, shown, ScoreReply)
 
 
-def _shown(claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], persona: str | None) -> dict[str, str]:
+def _prompt_values(
+    claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], persona: str | None
+) -> dict[str, str]:
     values = {"claim": show_claim(claim, task), "given": show_given(evidence), "answer": show_answers([answer])}
     return wording(task) | values | {"persona": show_persona(persona)}
 
@@ -103,10 +105,10 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
         about = (state["claim"], state["task"], state["opponents"][0])
         shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
         try:
-            said = await ask(*about, speaker, **shown)
+            reply = await ask(*about, speaker, **shown)
         except WorldError as error:
             return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": record_failed_call(error, run.ledger)}]}
-        return {"turns": [{**turn, **{field: getattr(said, field) for field in fields}, "outcome": "ok"}]}
+        return {"turns": [{**turn, **{field: getattr(reply, field) for field in fields}, "outcome": "ok"}]}
 
     return Node(step, prompts=(prompt,))
 
@@ -115,8 +117,8 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
     """The reviews of an agent's last answer.
 
     Args:
-        state: the debate.
-        name: the agent's.
+        state: the debate's state.
+        name: the agent's name.
     """
     return [
         turn
@@ -130,7 +132,7 @@ def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: st
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
         step: the step of the turns.
     """
@@ -140,5 +142,5 @@ def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: st
         for number, (name, answer) in enumerate(last.items(), 1):
             if name != agent.name and answer.get("answer") is not None:
                 turn: Turn = {**new_turn(answer["round"], agent.name, step, number), "reviewed": name}
-                sends.append(send_turn(to, state, declared(agent), turn, opponents=[answer]))
+                sends.append(send_turn(to, state, speaker_declaration(agent), turn, opponents=[answer]))
     return sends

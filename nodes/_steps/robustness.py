@@ -8,48 +8,48 @@ from typing import Any, Literal
 
 from moot.core.errors import MootError
 from moot.nodes._models.caller import all_at_once
-from moot.nodes._models.speaker import Speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.judging import judge
-from moot.nodes._steps.responding import FROM_EVIDENCE, respond
+from moot.nodes._steps.responding import SINGLE_PROMPT, respond
 from moot.nodes._texts.answers import same_answer
-from moot.nodes._texts.robustness import Check, came_to, checks_of
+from moot.nodes._texts.robustness import Check, checks_of, robustness_result
 from moot.nodes._texts.show import show_person
 from moot.nodes._texts.verdict import verdict_citations
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
 
-RULED_OUT = ("seed", "disputed", "discarded")
-"""Outcomes of evidence that the debates of a trial did not use."""
+UNUSED_STATUSES = ("seed", "disputed", "discarded")
+"""Statuses of evidence that the debates of a trial did not use."""
 
 
 def robustness_node() -> Node:
     """Adds the evidence that the verdict depends on, as ``robustness``, if the setting is on and there is a verdict.
 
     Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. The
-    judge is called again if it decided, else the answer step of ``rag``, which is first run with all the evidence
-    if another step decided. At most ``robustness_calls`` calls, in parallel. A call that fails, or for which a
-    ceiling leaves too little, is a check without an answer: the verdict stays, and so does its stop reason.
+    judge is called again if it decided, else the answer step of ``rag``; if another step decided, that step is first
+    called with all the evidence. At most ``robustness_calls`` calls, in parallel. A call that fails, or for which a
+    ceiling leaves too little, is a check without an answer: the verdict and its stop reason stay.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # without a panel
         decided = judged[-1] if judged else None
         evidence = decider_evidence(state, decided)
         names = origins(evidence)
-        checks = checks_of(evidence, names, quoted(state, names), cited_origins(state, names))
+        checks = checks_of(evidence, names, quotes_by_origin(state, names), cited_origins(state, names))
         if checks and decided is None and state["graph"] != "rag":
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         made, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if decided else "answer"
         before = Counter(run.ceilings.left_out)
-        asked = await all_at_once(again(state, kind, one, evidence, names, run) for one in made)
-        run.ceilings.left_out.clear()  # a ceiling that cuts the checks short did not cut the debate short
+        asked = await all_at_once(repeat_decision(state, kind, one, evidence, names, run) for one in made)
+        run.ceilings.left_out.clear()  # calls refused here do not count as refused calls of the debate
         run.ceilings.left_out.update(before)
-        return {"robustness": came_to(kind, asked, max(0, len(checks) - most))}
+        return {"robustness": robustness_result(kind, asked, max(0, len(checks) - most))}
 
     def idle(state: DebateState, settings: Any) -> bool:
         return not (settings.robustness and state["raw_verdict"] is not None)
@@ -57,18 +57,18 @@ def robustness_node() -> Node:
     return Node(step, idle=idle)
 
 
-def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]:
+def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
     """The evidence that the deciding role was shown: the judge's own, else all evidence of the debate."""
-    ids = set(decided["evidence_ids"]) if decided else None
+    ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
         for piece in active_evidence(state["evidence"])
-        if (piece["id"] in ids if ids is not None else piece.get("status") not in RULED_OUT)
+        if (piece["id"] in ids if ids is not None else piece.get("status") not in UNUSED_STATUSES)
     ]
 
 
-def quoted(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """By origin, its verified quotes."""
+def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
+    """The verified quotes from each origin, by its name."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:
@@ -86,42 +86,44 @@ def cited_origins(state: DebateState, names: dict[str, str]) -> list[str]:
     return list(dict.fromkeys(names[id] for id in ids if id in names))
 
 
-def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
+def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
     """Whether all verified citations of a turn belong to origins that the check removes."""
-    of = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
-    return bool(of) and of <= without
+    cited = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
+    return bool(cited) and cited <= without
 
 
-async def again(
+async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
     """Repeats the deciding step for a check; returns the check with the answer."""
     known = {piece["id"]: piece for piece in evidence}
     left, without = [known[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]
-    kept = [turn for turn in history if not rests_on(turn, without, names)] if without else history
-    asked: Check = {**check, "turns_left_out": len(history) - len(kept) if kind == "judge" else 0}
-    alone: dict[str, Any] = {"known": not left, "verified_quotes": run.settings.verified_quotes}
+    turns = [turn for turn in history if not cites_only(turn, without, names)] if without else history
+    made: Check = {**check, "turns_left_out": len(history) - len(turns) if kind == "judge" else 0}
+    options: dict[str, Any] = {"known": not left, "verified_quotes": run.settings.verified_quotes}
     claim, task = state["claim"], state["task"]
     try:
         if kind == "judge":
             speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
             scores = state.get("scores")
-            reply = await judge(claim, task, kept, left, speaker, scores=scores, **alone)
+            reply = await judge(claim, task, turns, left, speaker, scores=scores, **options)
         else:
-            reply = await respond(claim, task, left, await answering(state, run), prompt=FROM_EVIDENCE, **alone)
+            reply = await respond(
+                claim, task, left, await answering_speaker(state, run), prompt=SINGLE_PROMPT, **options
+            )
     except MootError as error:
-        if not is_alone(error):
+        if not affects_only_call(error):
             raise
         run.ledger.warn("check_failed", error.detail)
-        return {**asked, "outcome": getattr(error, "kind", "failed")}
+        return {**made, "outcome": getattr(error, "kind", "failed")}
     verdict = state["answer"] if state["answer"] is not None else state["raw_verdict"]
     same = reply.answer is not None and same_answer(task, reply.answer, str(verdict))
-    return {**asked, "answer": reply.answer, "same": same, "outcome": "ok"}
+    return {**made, "answer": reply.answer, "same": same, "outcome": "ok"}
 
 
-async def answering(state: DebateState, run: NodeContext) -> Speaker:
-    """The answering role if no judge decided: the judge if the system has one, else the first that gave an answer."""
+async def answering_speaker(state: DebateState, run: NodeContext) -> Speaker:
+    """The speaker that answers again if no judge decided: the judge if the system has one, else the first agent."""
     roles = run.settings.roles() or set()
     first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")
     return await run.speaker("judge" if "judge" in roles else first)

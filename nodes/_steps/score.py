@@ -12,7 +12,7 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, UserError, WorldError
 from moot.core.lazy import imported
-from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
@@ -65,11 +65,11 @@ def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> f
     c, q = np.asarray(vector, dtype=float), np.asarray(others, dtype=float)
     lengths = np.linalg.norm(q, axis=1) * np.linalg.norm(c)
     if not np.all(np.isfinite(lengths) & (lengths > 0)):
-        raise ValueError("a vector without a direction has no cosine")
+        raise ValueError("a vector is zero or not finite, so it has no cosine")
     return float(np.mean(q @ c / lengths))
 
 
-def passes(
+def answer_is_stable(
     scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
 ) -> bool:
     """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
@@ -103,14 +103,15 @@ STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "sco
 
 
 OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence does not tell."
-OF_THE_EVIDENCE = (
+EVIDENCE_STATEMENTS = (
     " and takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there is "
     "nothing else, leave `statements` empty."
 )
-"""The statements to draw from an answer: all; or, if it may go beyond the evidence, those taken from the evidence."""
+"""Which statements of an answer are listed: all; or, if it may go beyond the evidence, only statements from the
+evidence."""
 
-ORIGIN = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
-"""The heading of a claim's origin beside the evidence."""
+ORIGIN_HEADING = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
+"""The heading of the claim's origin, after the evidence."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Faithfulness:
 class AnswerRelevance:
     """An answer relevance score and the questions that it was computed from.
 
-    ``noncommittal`` says whether the answer evades them (RAGAS); not used, because "not enough info" is an answer.
+    ``noncommittal`` says whether the answer is evasive (RAGAS); not used, because "not enough info" is an answer.
     """
 
     score: float | None
@@ -146,11 +147,11 @@ async def faithfulness(
 
     Args:
         rationale: the reasons of an answer.
-        evidence: the evidence that the answer was written from.
+        evidence: the evidence on which the answer is based.
         model: the model that splits the rationale and judges its statements.
         claim: the claim, which helps to resolve pronouns.
-        task: the claim's task; its speaker and date count as known besides the evidence. On a task of reasoning
-            only statements taken from the evidence count.
+        task: the claim's task; its speaker and date count as evidence, too. On a task of reasoning only statements
+            taken from the evidence count.
 
     Returns:
         ``score``, from 0 to 1, or None without a statement; the ``statements``; and ``supported``, a bool for each.
@@ -161,14 +162,14 @@ async def faithfulness(
     speaker = as_speaker(model, "scorer")
     origin = show_origin(task) if task else ""
     topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
-    drawn = OF_THE_EVIDENCE if task and by_reasoning(task) else OF_ALL
+    drawn = EVIDENCE_STATEMENTS if task and by_reasoning(task) else OF_ALL
     values = {"claim": topic, "answer": as_data("answer", rationale), "of": drawn}
     listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
     count = len(listed.statements)
     numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
-    shown = "\n".join([show_evidence(evidence), *([f"{ORIGIN}\n{origin}"] if origin else [])])
+    shown = "\n".join([show_evidence(evidence), *([f"{ORIGIN_HEADING}\n{origin}"] if origin else [])])
     values = {"evidence": shown, "statements": numbered, "count": str(count)}
     judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
     supported = [v.supported for v in judged.verdicts]
@@ -179,7 +180,7 @@ ClaimForm = Literal["question", "as_given"]
 """The form in which a claim is compared with questions."""
 
 
-def compared_claim(claim: str, form: ClaimForm = "question") -> str:
+def claim_to_compare(claim: str, form: ClaimForm = "question") -> str:
     """The text that an answer's questions are compared with: the claim as a question, so that both sides have one form.
 
     Args:
@@ -204,7 +205,7 @@ async def answer_relevance(
         claim: the claim of the debate.
         answer: the answer with its reasons.
         model: the model that writes the questions.
-        encoder: e(), the encoder.
+        encoder: the text encoder.
         n: the number of questions.
         claim_form: question: other claims are compared as "Is it true that {claim}?"; as_given: unchanged.
 
@@ -218,7 +219,7 @@ async def answer_relevance(
     speaker = as_speaker(model, "scorer")
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
-    compared = compared_claim(claim, claim_form)
+    compared = claim_to_compare(claim, claim_form)
     near = await in_time(closeness(compared, reply.questions, encoder), "text encoder")
     return AnswerRelevance(near, reply.questions, reply.noncommittal)
 
@@ -229,7 +230,7 @@ async def closeness(
     encoder: Encoder,
     formula: Callable[[Vector, Sequence[Vector]], float | None] = answer_relevance_score,
 ) -> float | None:
-    """A formula of a text's vector and other texts' vectors.
+    """Embeds a text and other texts, and applies a formula to their vectors.
 
     Raises:
         UserError, WorldError: the encoder failed, or its vectors have no direction.
@@ -248,10 +249,12 @@ async def closeness(
 class RelevanceSettings(Settings):
     """Settings of `answer_relevance_node`."""
 
-    questions: int = Field(default=3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    questions: int = Field(
+        default=3, ge=1, le=10, description="Number of questions over which answer relevance is averaged (n)."
+    )
     claim_form: ClaimForm = Field(
         default="question",
-        description="The text to compare with. question: the claim, turned into a question if it is none, "
+        description="The text to compare with. question: the claim as a question, if necessary in the form "
         '"Is it true that ...?"; as_given: the claim unchanged, exactly as in the paper.',
     )
 
@@ -259,10 +262,9 @@ class RelevanceSettings(Settings):
 def faithfulness_node() -> Node:
     """Writes ``scores.faithfulness`` (and its statements) of the one turn in the state.
 
-    Reads: claim, turns, evidence, and if present task. Null if the turn has no answer or no evidence, or if
-    scoring failed; a warning says which. On tasks of reasoning debaters may use their own knowledge: there
-    only statements taken from the evidence are scored; without any the score is null, with no ``statements``
-    and no warning.
+    Reads: claim, turns, evidence, and if present task. The score is null if the turn has no answer or no evidence, or
+    if scoring failed; a warning says which. On tasks of reasoning debaters may use their own knowledge, so only
+    statements taken from the evidence are scored; without such statements the score is null, without a warning.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -274,7 +276,7 @@ def faithfulness_node() -> Node:
             claim, rationale = state["claim"], turn["rationale"] or ""
             found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
         except MootError as error:
-            return unscored(turn, "faithfulness", error, run)
+            return failed_score_update(turn, "faithfulness", error, run)
         if found.score is None and not (task and by_reasoning(task)):
             run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
         details = {"statements": found.statements, "supported": found.supported}
@@ -286,7 +288,7 @@ def faithfulness_node() -> Node:
 def answer_relevance_node() -> Node:
     """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
 
-    Reads: claim, task, turns. Null if the turn has no answer, or if scoring failed; a warning says which.
+    Reads: claim, task, turns. The score is null if the turn has no answer, or if scoring failed; a warning says which.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -294,27 +296,27 @@ def answer_relevance_node() -> Node:
         if turn.get("answer") is None:
             return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
-        # A problem to solve is a question without a question mark.
+        # On tasks about questions, "Solve x + 1 = 2" is a question, too, although it has no question mark.
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
             found = await answer_relevance(claim, answer, speaker, encoder, run.settings.questions, claim_form=form)
         except MootError as error:
-            return unscored(turn, "answer_relevance", error, run)
+            return failed_score_update(turn, "answer_relevance", error, run)
         details = {"questions": found.questions, "noncommittal": found.noncommittal}
         return score_update(turn, {"answer_relevance": found.score, **details})
 
     return Node(step, prompts=(QUESTIONS,))
 
 
-COSINE = "cosine of"
+COSINE_PREFIX = "cosine of"
 """Prefix of a similarity by the text encoder; the encoder's name follows."""
 
 
 def similarity_node() -> Node:
     """Loads the cross-encoder that compares answers with evidence, and writes its name to ``metrics.similarity``.
 
-    If it cannot be loaded, the text encoder's cosine is used (`COSINE`), with a warning. If no answer has
+    If it cannot be loaded, the text encoder's cosine is used (`COSINE_PREFIX`), with a warning. If no answer has
     evidence to compare with, or loading takes longer than `max_seconds` allows, nothing is written.
     Reads: metrics, turns.
     """
@@ -324,7 +326,7 @@ def similarity_node() -> Node:
         if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
             return {}
         try:
-            name = await in_time(_loaded_similarity(name, run), "cross-encoder")
+            name = await in_time(_load_similarity(name, run), "cross-encoder")
         except BudgetExhausted:
             return {}
         return {"metrics": {**state["metrics"], "similarity": name}}
@@ -332,21 +334,21 @@ def similarity_node() -> Node:
     return Node(step)
 
 
-async def _loaded_similarity(name: str, run: NodeContext) -> str:
+async def _load_similarity(name: str, run: NodeContext) -> str:
     try:
         await open_cross_encoder(name)
     except UserError as error:
         run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
         await run.encoder()
-        return f"{COSINE} {run.settings.embedder}"
+        return f"{COSINE_PREFIX} {run.settings.embedder}"
     return name
 
 
 def consistency_node() -> Node:
     """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
 
-    Reads: task, turns, evidence, metrics. Null if the turn has no answer or no evidence, if scoring failed, or if
-    nothing is loaded that compares texts (`similarity_node`).
+    Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, if scoring
+    failed, or if nothing was loaded that compares texts (`similarity_node`).
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -359,14 +361,14 @@ def consistency_node() -> Node:
         try:
             if name is None:
                 raise BudgetExhausted("The cross-encoder was not loaded within `max_seconds`.")
-            if name.startswith(COSINE):
+            if name.startswith(COSINE_PREFIX):
                 compared = closeness(answer, documents, await run.encoder(), mean_cosine)
                 score = await in_time(compared, "text encoder")
             else:
                 rated = (await open_cross_encoder(name)).compare(answer, documents)
                 score = average(await in_time(rated, "cross-encoder"))
         except MootError as error:
-            return unscored(turn, "consistency", error, run)
+            return failed_score_update(turn, "consistency", error, run)
         return score_update(turn, {"consistency": score})
 
     return Node(step)
@@ -384,7 +386,7 @@ def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
-    """The update for a score without a basis: null, with a warning unless the debater reads no source."""
+    """The update for a score without an answer or evidence: null, with a warning unless the debater reads no source."""
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
     elif turn.get("query") is not None:
@@ -392,13 +394,13 @@ def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, 
     return score_update(turn, {score: None})
 
 
-def unscored(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
+def failed_score_update(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
     """The update for a score that could not be computed: null, with a warning.
 
     Raises:
-        UserError: the user must fix something that affects all further calls, such as a key.
+        UserError: the error affects all further calls, such as a wrong key.
     """
-    if not is_alone(error):
+    if not affects_only_call(error):
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")
     return score_update(turn, {score: None})

@@ -22,7 +22,7 @@ PROMPT = "madke/select"
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection from a pool: numbers from 1, numbers without an item, the reason, and how many were named."""
+    """A selection from a pool: valid numbers from 1, invalid ones, the reason, and the count of all numbers."""
 
     numbers: list[int]
     dropped: list[int]
@@ -36,7 +36,7 @@ def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int]
     Args:
         given: the numbers, from 1.
         size: the number of items in the pool.
-        most: most numbers to keep.
+        most: how many numbers to keep at most.
 
     Returns:
         The first ``most`` valid numbers, each once; and the invalid ones.
@@ -63,9 +63,9 @@ async def select_evidence(
         task: the form of an answer.
         pool: the items, numbered from 1 in this order.
         model: the speaker's model.
-        evidence: the speaker's evidence so far; of that it is shown the texts given with the claim.
+        evidence: the speaker's evidence so far; only the texts given with the claim are shown.
         own: the speaker's own last answer.
-        most: most items to select; the first of a longer selection are kept.
+        most: maximum number of items to select; of a longer selection the first ones are used.
         prompt: the prompt's name.
 
     Raises:
@@ -81,25 +81,25 @@ async def select_evidence(
         "most": str(most),
     }
     reply = await speaker.ask(prompt, values, select_reply(len(pool), most))
-    shown = [number for number in reply.selected if not _is_left_out(number, pool, speaker.not_shown)]
+    shown = [number for number in reply.selected if not _is_not_shown(number, pool, speaker.not_shown)]
     numbers, dropped = valid_numbers(shown, len(pool), most)
     dropped += [number for number in dict.fromkeys(reply.selected) if number not in shown]
     return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
 
 
-def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
+def _is_not_shown(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
     return 1 <= number <= len(pool) and pool[number - 1]["id"] in not_shown
 
 
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     """Writes the speaker's selection into its turn, and adds those items to its evidence.
 
-    Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers that no item has are dropped, with a
-    warning. If the model returns no usable reply, the speaker continues without a selection; ``selected`` is null then.
+    Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers without an item are dropped, with a
+    warning. Without a usable reply the speaker continues without a selection, and ``selected`` is null.
 
     Args:
         prompt: the prompt's name.
-        most: most items to select.
+        most: maximum number of items to select.
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
                 state["claim"], state["task"], pool, speaker, **shown, most=most, prompt=prompt
             )
         except ReplyError as error:
-            run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used instead.")
+            run.ledger.warn("nothing_selected", f"{error.detail} The speaker goes on without evidence from the pool.")
             return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
         if len(chosen.numbers) + len(chosen.dropped) < chosen.named:
             run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} valid ones are used.")
@@ -124,7 +124,7 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
             )
         evidence = [pool[number - 1] for number in chosen.numbers]
         ids = [piece["id"] for piece in evidence]
-        said = {"selected": chosen.numbers, "dropped": chosen.dropped, "reason": chosen.reason}
-        return {"turns": [{**turn, **said, "evidence_ids": ids}], "evidence": evidence}
+        fields = {"selected": chosen.numbers, "dropped": chosen.dropped, "reason": chosen.reason}
+        return {"turns": [{**turn, **fields, "evidence_ids": ids}], "evidence": evidence}
 
     return Node(step, prompts=(prompt,))

@@ -1,4 +1,4 @@
-"""Calls that process answers without debating: agreement checks, final summaries, and summaries of a round."""
+"""Agreement checks, final answers from all answers, and summaries of a round."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.compare import IN_WORDS, agreed_answer, last_answers, silence_of
+from moot.nodes._steps.compare import WORDED_KINDS, agreed_answer, common_outcome, last_answers
 from moot.nodes._texts.answers import surely_differ
 from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes._texts.show import show_answers, show_claim, show_person
@@ -42,15 +42,15 @@ async def all_agree(
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
-    return await as_speaker(model, "judge").ask(prompt, _shown(claim, task, answers), AgreeReply)
+    return await as_speaker(model, "judge").ask(prompt, _prompt_values(claim, task, answers), AgreeReply)
 
 
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The final answer from debaters' last answers (S4 3.2.2, Eq. 6), which must be one of theirs: one call.
+    """The final answer from debaters' last answers (S4 3.2.2, Eq. 6): one call. It must be one of these answers.
 
-    A reply with another answer, as the task compares texts, is requested once more, like an unreadable one.
+    If a reply has another answer (by the task's comparison of texts), the call is made once more.
 
     Args:
         claim: the claim of the debate.
@@ -63,19 +63,21 @@ async def sum_up(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
-    return await as_speaker(model, "summariser").ask(prompt, _shown(claim, task, answers), final_reply(task, given))
+    return await as_speaker(model, "summariser").ask(
+        prompt, _prompt_values(claim, task, answers), final_reply(task, given)
+    )
 
 
-def _shown(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
+def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
     return wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
 
 
 def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
-    Reads: claim, task, turns, rounds, votes. The turn has the reply (``agree``, null if it was
-    unusable) and its interpretation (``agreed``). It decides only if votes leave it open (`undecided`): answers that
-    are the same always agree, and labels or numbers that differ do not. A warning says if it contradicts the votes.
+    Reads: claim, task, turns, rounds, votes. The turn has the reply (``agree``, null if it was unusable) and the result
+    (``agreed``). The reply counts only if votes leave agreement open (`undecided`): equal answers always agree, and
+    different labels or numbers never do. If the reply contradicts the votes, there is a warning.
 
     Args:
         prompt: the prompt's name.
@@ -85,16 +87,16 @@ def agreement_node(prompt: str = AGREE) -> Node:
         turn = new_turn(state["rounds"], "judge", "agree")
         speaker, answers = await run.speaker("judge"), last_answers(state["turns"])
         try:
-            said = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
-            found: dict[str, Any] = {"agree": said.agree, "reason": said.reason, "outcome": "ok"}
+            reply = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
+            found: dict[str, Any] = {"agree": reply.agree, "reason": reply.reason, "outcome": "ok"}
         except ReplyError as error:
             found = {"agree": None, "reason": None, "outcome": error.kind}
         agreed = agreed_answer(state["votes"]) is not None
         if undecided(state):
             agreed = found["agree"] is True
         elif found["agree"] not in (agreed, None):
-            said_so, voted = ("no agreement", "are the same") if agreed else ("an agreement", "differ")
-            run.ledger.warn("judge_contradicts_votes", f"The judge found {said_so}, but the answers {voted}.")
+            finding, voted = ("no agreement", "are the same") if agreed else ("an agreement", "differ")
+            run.ledger.warn("judge_contradicts_votes", f"The judge found {finding}, but the answers {voted}.")
         record = recorded_round(state["rounds"], reason="agreed" if agreed else "no_agreement")
         return {"turns": [{**turn, **found, "agreed": agreed}], **record}
 
@@ -102,19 +104,19 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether votes leave agreement open: all gave answers in words, and their texts differ.
+    """Whether votes leave agreement open: all agents gave answers in words, and their texts differ.
 
     Votes do not leave it open if two of them certainly differ, such as an answer and an abstention.
     """
     given = [vote["answer"] for vote in state["votes"]]
-    if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
+    if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
         return False
     answers = [answer for answer in given if answer is not None]
     return answers == given and not any(surely_differ(one, other) for one, other in combinations(answers, 2))
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether a round counts as one whose answers agree, after a judge's reply.
+    """Whether the answers of a round count as agreeing, by the judge's reply.
 
     Args:
         turns: the debate's turns.
@@ -132,9 +134,9 @@ def all_agreed(state: DebateState) -> bool:
 def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with the role ``summariser``'s answer from the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails
-    (unless a ceiling left too little to call them: then the summariser answers from the claim alone). It also fails
-    if the summariser returns no answer, or an answer that no debater gave.
+    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails; if a ceiling left too
+    little to call them, the summariser answers from the claim alone instead. The debate also fails if the summariser
+    returns no answer, or an answer that no debater gave.
 
     Args:
         prompt: the prompt's name.
@@ -146,15 +148,15 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
             raise ReplyError(
                 "No debater gave a usable answer in the last round, so there is nothing to sum up. "
                 "Try another model, or another value of `structured_output`.",
-                silence_of(answers),
+                common_outcome(answers),
             )
         speaker = await run.speaker_of({"name": "summariser", "told": show_person(state["turns"])})
-        said = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
+        reply = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
         turn = new_turn(state["rounds"], "summariser", "summarise")
         return {
-            "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],
-            "answer": said.answer,
-            "raw_verdict": said.answer,
+            "turns": [{**turn, "answer": reply.answer, "rationale": reply.rationale, "outcome": "ok"}],
+            "answer": reply.answer,
+            "raw_verdict": reply.answer,
             "stop_reason": "consensus" if all_agreed(state) else rounds_or_budget(state, run.settings),
         }
 
@@ -173,13 +175,13 @@ async def sum_up_round(
         claim: the claim of the debate.
         task: the form of an answer.
         answers: turns with ``answer`` and ``rationale``.
-        model: the model that writes it.
+        model: the model that writes the summary.
         prompt: the prompt's name.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
-    reply = await as_speaker(model, "summariser").ask(prompt, _shown(claim, task, answers), SummaryReply)
+    reply = await as_speaker(model, "summariser").ask(prompt, _prompt_values(claim, task, answers), SummaryReply)
     return reply.summary
 
 
@@ -187,7 +189,7 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
     """Sends the last round's answers to the summariser, in a turn of ``name``.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         answers: the answers to summarise.
         name: the agent of the turn.
     """

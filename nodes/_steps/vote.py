@@ -11,12 +11,12 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import rounds_or_budget
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
+from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, close_round, common_outcome
 from moot.nodes._texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
-SAME = 9
-"""Decimal places to which sums of weights are compared."""
+SUM_DECIMALS = 9
+"""Decimal places of sums of weights in comparisons."""
 
 
 def majority(
@@ -28,7 +28,7 @@ def majority(
         votes: the votes in the agents' order; votes without an answer do not count.
         weights: the weight of each vote; by default 1.
         tie: the ``first`` answer, or ``none``, if several have most votes.
-        contested: fewest votes that an answer needs to win against another one.
+        contested: minimum number of votes that an answer needs to win against another answer.
     """
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
@@ -36,8 +36,8 @@ def majority(
             sums[vote["group"]] = sums.get(vote["group"], 0.0) + weight
     if not sums:
         return None
-    most = round(max(sums.values()), SAME)
-    leading = [group for group, total in sums.items() if round(total, SAME) == most]
+    most = round(max(sums.values()), SUM_DECIMALS)
+    leading = [group for group, total in sums.items() if round(total, SUM_DECIMALS) == most]
     won = [vote for vote in votes if vote["group"] == leading[0]]
     if (tie == "none" and len(leading) > 1) or (len(sums) > 1 and len(won) < contested):
         return None
@@ -55,11 +55,11 @@ def confidence_weight(confidence: float) -> float:
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """Stop reason of a debate that continues until all agree after a round; agreement in round 0 does not end it.
+    """The stop reason of a debate that continues until all agree after a round; agreement in round 0 does not end it.
 
     Args:
-        state: the debate.
-        settings: with ``max_rounds``.
+        state: the debate's state.
+        settings: settings with ``max_rounds``.
     """
     agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
     return "consensus" if agreed else rounds_or_budget(state, settings)
@@ -78,9 +78,9 @@ def vote_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        weigh: returns the weight of a vote with an answer, from it and the settings; None for equal weights.
+        weigh: takes a vote with an answer and the settings; returns the vote's weight, or None if all are equal.
         tie: the rule for ties; if it leaves no answer, the debate ends undecided.
-        report: returns entries for the debate's ``metrics``.
+        report: takes the state; returns entries for the debate's ``metrics``.
         contested: as for `majority`; if it leaves no answer, the debate ends undecided.
     """
 
@@ -93,7 +93,7 @@ def vote_node(
             raise ReplyError(
                 "No agent gave a usable answer, so there is nothing to count. "
                 "Try another model, or another value of `structured_output`.",
-                silence_of(answers),
+                common_outcome(answers),
             )
         weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
         votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
@@ -114,17 +114,17 @@ def conclude_node(
 ) -> Node:
     """Compares the last round's answers and ends the debate with the answer of most agents.
 
-    Reads: claim, task, turns, metrics, and if present rounds. For systems that compare answers once, at their end:
-    `compare_node` and `vote_node`.
+    Reads: claim, task, turns, metrics, and if present rounds. It does the work of `compare_node` and `vote_node`, for
+    systems that compare answers only once, at their end.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        by_text: returns from the settings whether answers in words are compared only by their texts.
+        by_text: takes the settings; returns whether answers in words are compared only by their texts.
     """
     vote = vote_node(reason)
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        closed = await closed_round(state, run, by_text=by_text(run.settings))
+        closed = await close_round(state, run, by_text=by_text(run.settings))
         found = "every_round" if state.get("rounds") else "single_pass"
         closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
         return closed | await vote.step({**state, **closed, "turns": state["turns"]}, run)

@@ -47,7 +47,7 @@ def log_json() -> None:
     after = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
     handler = logging.StreamHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=after))
-    handler.addFilter(OfDebate())
+    handler.addFilter(DebateIdFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -58,8 +58,8 @@ def without_keys_of_environment(_: Any, __: str, line: dict[str, Any]) -> dict[s
     return {name: redact(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
-class OfDebate(logging.Filter):
-    """A filter that adds the id of the running node's debate to log records, and lets all pass."""
+class DebateIdFilter(logging.Filter):
+    """A filter that adds the id of the running node's debate to log records; it drops no record."""
 
     @classmethod
     def add_to_handlers(cls) -> None:
@@ -79,15 +79,15 @@ class OfDebate(logging.Filter):
         return True
 
 
-def log_start(id: str, graph: str, *, again: bool) -> None:
+def log_start(id: str, graph: str, *, resumed: bool) -> None:
     """Logs that a debate starts or is resumed.
 
     Args:
         id: its id.
         graph: the system.
-        again: whether it is resumed.
+        resumed: whether it is resumed.
     """
-    log.info("debate goes on" if again else "debate begun", extra={"debate": id, "graph": graph})
+    log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
 
 
 def log_end(
@@ -105,12 +105,12 @@ def log_end(
     """
     if not log.isEnabledFor(logging.INFO):
         return
-    told: dict[str, Any] = {"debate": id, "graph": graph, "status": status, "seconds": round(seconds, 3)}
+    fields: dict[str, Any] = {"debate": id, "graph": graph, "status": status, "seconds": round(seconds, 3)}
     if document:
         used, fault = document["usage"], document["error"]
-        told |= {"stop_reason": document["stop_reason"], "rounds": document["rounds"], "calls": used["calls"]}
-        told |= {"input_tokens": used["prompt_tokens"], "output_tokens": used["completion_tokens"]}
-        told |= {"error": fault["kind"]} if fault else {}
+        fields |= {"stop_reason": document["stop_reason"], "rounds": document["rounds"], "calls": used["calls"]}
+        fields |= {"input_tokens": used["prompt_tokens"], "output_tokens": used["completion_tokens"]}
+        fields |= {"error": fault["kind"]} if fault else {}
     elif error is not None:
-        told["error"] = error.kind if isinstance(error, MootError) else type(error).__name__
-    log.log(logging.WARNING if status == "failed" else logging.INFO, "debate ended", extra=told)
+        fields["error"] = error.kind if isinstance(error, MootError) else type(error).__name__
+    log.log(logging.WARNING if status == "failed" else logging.INFO, "debate ended", extra=fields)

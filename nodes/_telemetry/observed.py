@@ -30,7 +30,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""Kinds of messages with other names in the conventions than in LangChain."""
+"""The conventions' names for LangChain's kinds of messages, if these differ."""
 
 _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
 """The debate of the running node; its span is the current span or encloses it."""
@@ -41,42 +41,44 @@ def prices() -> dict[str, Price]:
     """The prices for the cost of calls, read once. Blocking.
 
     Raises:
-        UserError: as `read_prices`.
+        UserError: see `read_prices`.
     """
     return read_prices()
 
 
-def show_endpoints(seen: Telemetry) -> None:
+def show_endpoints(instruments: Telemetry) -> None:
     """Adds a metric for the calls in flight and waiting at each endpoint."""
 
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
         found = Counter[tuple[str, str]]()
         for one in limiters():
-            for state, count in (("running", one.running), ("waiting", one.wanted - one.running)):
+            for state, count in (("running", one.running), ("waiting", one.demand - one.running)):
                 found[one.address, state] += count
         for (address, state), count in found.items():
             yield count, {**server_of(address), "moot.state": state}
 
-    seen.gauge("moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls)
+    instruments.add_gauge(
+        "moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls
+    )
 
 
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
 class DebateWatch:
-    """A run of a debate, as telemetry records it.
+    """Records metrics and a span of a run of a debate.
 
     Args:
-        seen: the instruments.
+        instruments: the metrics and the tracer.
         graph: the system.
     """
 
-    def __init__(self, seen: Telemetry, graph: str) -> None:
-        self._seen = seen
+    def __init__(self, instruments: Telemetry, graph: str) -> None:
+        self._instruments = instruments
         self._started = time.perf_counter()
-        self._of = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": graph}
-        self.span = seen.tracer.start_span(f"invoke_workflow {graph}", attributes=self._of)
-        seen.running.add(1, self._of)
+        self._metric_attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": graph}
+        self.span = instruments.tracer.start_span(f"invoke_workflow {graph}", attributes=self._metric_attributes)
+        instruments.running.add(1, self._metric_attributes)
 
     def begun(self, id: str) -> None:
         """Called when the debate has its id."""
@@ -90,29 +92,29 @@ class DebateWatch:
             document: the result document, if the debate was closed.
             error: the error or cancellation that ended the run early.
         """
-        told: dict[str, Any] = {"moot.status": status}
+        facts: dict[str, Any] = {"moot.status": status}
         if document and document["stop_reason"]:
-            told["moot.stop_reason"] = document["stop_reason"]
+            facts["moot.stop_reason"] = document["stop_reason"]
         if status == "failed":
-            told["error.type"] = document["error"]["kind"] if document else kind_of(error)
+            facts["error.type"] = document["error"]["kind"] if document else kind_of(error)
             self.span.set_status(Status(StatusCode.ERROR))
-        self._seen.running.add(-1, self._of)
-        self._seen.debates.record(time.perf_counter() - self._started, self._of | told)
+        self._instruments.running.add(-1, self._metric_attributes)
+        self._instruments.debates.record(time.perf_counter() - self._started, self._metric_attributes | facts)
         if document and self.span.is_recording():
             used = document["usage"]
-            told |= {"moot.rounds": document["rounds"], "moot.calls": used["calls"]}
-            told["gen_ai.usage.input_tokens"] = used["prompt_tokens"]
-            told["gen_ai.usage.output_tokens"] = used["completion_tokens"]
-        self.span.set_attributes(told)
+            facts |= {"moot.rounds": document["rounds"], "moot.calls": used["calls"]}
+            facts["gen_ai.usage.input_tokens"] = used["prompt_tokens"]
+            facts["gen_ai.usage.output_tokens"] = used["completion_tokens"]
+        self.span.set_attributes(facts)
         self.span.end()
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """A span for a node of the debate; its calls belong to it."""
+        """Context manager: a span for a node of the debate, which contains the spans of its calls."""
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
-            with self._seen.tracer.start_as_current_span(
+            with self._instruments.tracer.start_as_current_span(
                 place.node or "node",
                 around,
                 attributes=place_attributes(place),
@@ -124,7 +126,7 @@ class DebateWatch:
                 except GraphBubbleUp:
                     raise
                 except Exception as error:
-                    failed(span, kind_of(error))
+                    mark_failed(span, kind_of(error))
                     raise
         finally:
             _inside.reset(entered)
@@ -135,7 +137,7 @@ def kind_of(error: BaseException | None) -> str:
     return error.kind if isinstance(error, MootError) else type(error).__name__
 
 
-def failed(span: Span, kind: str) -> None:
+def mark_failed(span: Span, kind: str) -> None:
     """Marks a span as failed with the error's kind only, because its text may quote a model."""
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))
@@ -143,19 +145,19 @@ def failed(span: Span, kind: str) -> None:
 
 def place_attributes(place: Ledger) -> dict[str, Any]:
     """The position in a debate, as attributes."""
-    said = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
-    said |= {"moot.phase": place.phase}
-    return {name: value for name, value in said.items() if value is not None}
+    facts = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
+    facts |= {"moot.phase": place.phase}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
 class CallWatch:
-    """A call to a model with all its requests, as telemetry records it: a context manager around it.
+    """Context manager: records metrics and a span of a call to a model with all its requests.
 
     Args:
-        seen: the instruments.
+        instruments: the metrics and the tracer.
         role: the role that makes the call.
         model: the model.
         place: the position in the debate.
@@ -165,30 +167,34 @@ class CallWatch:
 
     def __init__(
         self,
-        seen: Telemetry,
+        instruments: Telemetry,
         role: str,
         model: ChatModel,
         place: Ledger,
         session: Session,
         messages: Sequence[BaseMessage],
     ) -> None:
-        self._seen = seen
+        self._instruments = instruments
         self._model = model
         self._session = session
-        of: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
-        self._told = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
+        labels: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
+        self._attributes = labels | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
         if session.id:
-            self._told["gen_ai.conversation.id"] = session.id
-        self._of = of | seen.named(model.name)
+            self._attributes["gen_ai.conversation.id"] = session.id
+        self._metric_attributes = labels | instruments.model_attributes(model.name)
         self._messages = messages
         self._requests = 0
         self._first = 0.0
 
     def __enter__(self) -> CallWatch:
         self._entered = time.perf_counter()
-        name = f"chat {self._told['gen_ai.request.model']}"
-        self._around = self._seen.tracer.start_as_current_span(
-            name, kind=SpanKind.CLIENT, attributes=self._told, record_exception=False, set_status_on_exception=False
+        name = f"chat {self._attributes['gen_ai.request.model']}"
+        self._around = self._instruments.tracer.start_as_current_span(
+            name,
+            kind=SpanKind.CLIENT,
+            attributes=self._attributes,
+            record_exception=False,
+            set_status_on_exception=False,
         )
         self._span = self._around.__enter__()
         return self
@@ -199,76 +205,78 @@ class CallWatch:
         async def watched() -> AIMessage:
             if not self._requests:
                 self._first = time.perf_counter()
-                self._seen.wait.record(self._first - self._entered, self._of)
+                self._instruments.wait.record(self._first - self._entered, self._metric_attributes)
             self._requests += 1
             try:
                 message = await attempt()
             except MootError as error:
                 self._span.add_event("moot.request.failed", {"error.type": error.kind, "moot.request": self._requests})
                 raise
-            self._answered(message)
+            self._record_reply(message)
             return message
 
         return watched
 
-    def _answered(self, message: AIMessage) -> None:
-        usage, seen = message.usage_metadata, self._seen
+    def _record_reply(self, message: AIMessage) -> None:
+        usage, instruments = message.usage_metadata, self._instruments
         if usage:
             for kind, count in (("input", usage["input_tokens"]), ("output", usage["output_tokens"])):
-                seen.tokens.record(count, self._of | {"gen_ai.token.type": kind})
+                instruments.tokens.record(count, self._metric_attributes | {"gen_ai.token.type": kind})
         price = price_of(self._model.name, prices())
         usd = sum(costs_of(usage["input_tokens"], usage["output_tokens"], price)) if usage and price else None
         if usd is None:
-            seen.unpriced.add(1, self._of)
+            instruments.unpriced.add(1, self._metric_attributes)
         else:
-            seen.usd.add(usd, self._of)
+            instruments.usd.add(usd, self._metric_attributes)
         if self._span.is_recording():
             self._describe(message, usd)
 
     def _describe(self, message: AIMessage, usd: float | None) -> None:
         usage, ended = message.usage_metadata, message.response_metadata
         finish = ended.get("finish_reason") or ended.get("stop_reason")
-        told = {
-            "gen_ai.response.model": short(ended.get("model_name")),
-            "gen_ai.response.id": short(ended.get("id")),
-            "gen_ai.response.finish_reasons": [short(finish)] if finish else None,
+        attributes = {
+            "gen_ai.response.model": short_text(ended.get("model_name")),
+            "gen_ai.response.id": short_text(ended.get("id")),
+            "gen_ai.response.finish_reasons": [short_text(finish)] if finish else None,
             "gen_ai.usage.input_tokens": usage["input_tokens"] if usage else None,
             "gen_ai.usage.output_tokens": usage["output_tokens"] if usage else None,
             "gen_ai.request.temperature": getattr(self._model.chat, "temperature", None),
             "gen_ai.request.max_tokens": getattr(self._model.chat, "max_tokens", None),
             "moot.cost.usd": usd,
         }
-        if self._seen.content:
-            told["gen_ai.output.messages"] = self._shown(
+        if self._instruments.content:
+            attributes["gen_ai.output.messages"] = self._messages_json(
                 [{**message_record(message), "finish_reason": str(finish or "")}]
             )
-        self._span.set_attributes({name: value for name, value in told.items() if value is not None})
+        self._span.set_attributes({name: value for name, value in attributes.items() if value is not None})
 
-    def _shown(self, messages: list[dict[str, Any]]) -> str:
+    def _messages_json(self, messages: list[dict[str, Any]]) -> str:
         return json.dumps(anonymised(messages, self._session.keys))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         now = time.perf_counter()
         if self._span.is_recording():
             self._span.set_attribute("moot.requests", self._requests)
-            if self._seen.content and self._messages:
-                self._span.set_attribute("gen_ai.input.messages", self._shown([*map(message_record, self._messages)]))
+            if self._instruments.content and self._messages:
+                self._span.set_attribute(
+                    "gen_ai.input.messages", self._messages_json([*map(message_record, self._messages)])
+                )
         named: dict[str, Any] = {}
         if error is not None:
             named = {"error.type": kind_of(error)}
-            failed(self._span, named["error.type"])
+            mark_failed(self._span, named["error.type"])
         if self._requests:
-            self._seen.operation.record(now - self._first, self._of | named)
+            self._instruments.operation.record(now - self._first, self._metric_attributes | named)
         self._around.__exit__(None, None, None)
 
 
-def short(said: Any) -> str | None:
-    """A short text that an endpoint returns beside its reply, without lone surrogates, which cannot be exported."""
-    return str(said)[:200].encode(errors="replace").decode() if said else None
+def short_text(text: Any) -> str | None:
+    """The beginning of a text from an endpoint, without lone surrogates, which cannot be exported."""
+    return str(text)[:200].encode(errors="replace").decode() if text else None
 
 
 def message_record(message: BaseMessage) -> dict[str, Any]:
-    """A message in the form of the conventions."""
+    """A message in the form of OpenTelemetry's GenAI conventions."""
     if isinstance(message, ToolMessage):
         part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}
         return {"role": "tool", "parts": [part]}
@@ -286,23 +294,26 @@ class WatchedRetriever:
     """A source whose searches are recorded.
 
     Args:
-        seen: the instruments.
+        instruments: the metrics and the tracer.
         source: the source.
     """
 
-    def __init__(self, seen: Telemetry, source: Retriever) -> None:
+    def __init__(self, instruments: Telemetry, source: Retriever) -> None:
         self.name = source.name
-        self._seen = seen
+        self._instruments = instruments
         self._source = source
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
-        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._seen.bounded(self.name)}
+        """The same as the source's `search`."""
+        labels = {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.data_source.id": self._instruments.bounded_name(self.name),
+        }
         started, named = time.perf_counter(), {}
-        with self._seen.tracer.start_as_current_span(
+        with self._instruments.tracer.start_as_current_span(
             f"retrieval {self.name}",
             kind=SpanKind.CLIENT,
-            attributes=of,
+            attributes=labels,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
@@ -310,11 +321,11 @@ class WatchedRetriever:
                 found = await self._source.search(query, k)
             except BaseException as error:
                 named = {"error.type": kind_of(error)}
-                failed(span, kind_of(error))
+                mark_failed(span, kind_of(error))
                 raise
             finally:
-                self._seen.operation.record(time.perf_counter() - started, of | named)
+                self._instruments.operation.record(time.perf_counter() - started, labels | named)
             span.set_attribute("moot.found", len(found))
-            if self._seen.content:
+            if self._instruments.content:
                 span.set_attribute("gen_ai.retrieval.query.text", anonymised(query))
             return found

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moot.core.lazy import imported
-from moot.core.telemetry.switch import join, telemetry, turn_on
+from moot.core.telemetry.switch import find_telemetry, telemetry, turn_on
 from moot.nodes._telemetry.logs import log_json
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
     """
     if logs:
         log_json()
-    seen = turn_on(page=page, port=port)
-    if seen is not None:
-        _prepare(seen)
-    return seen
+    instruments = turn_on(page=page, port=port)
+    if instruments is not None:
+        _prepare_instruments(instruments)
+    return instruments
 
 
 async def watch(graph: str, id: str = "") -> DebateWatch | None:
@@ -41,20 +41,20 @@ async def watch(graph: str, id: str = "") -> DebateWatch | None:
         id: the debate's id, if it is resumed.
 
     Raises:
-        UserError: as `begin_telemetry`.
+        UserError: see `begin_telemetry`.
     """
-    seen = telemetry()
-    if seen is None:
-        if (seen := join()) is None:
+    instruments = telemetry()
+    if instruments is None:
+        if (instruments := find_telemetry()) is None:
             return None
-        await asyncio.to_thread(_prepare, seen)
-    watching: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(seen, graph)
+        await asyncio.to_thread(_prepare_instruments, instruments)
+    watch_of_run: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(instruments, graph)
     if id:
-        watching.begun(id)
-    return watching
+        watch_of_run.begun(id)
+    return watch_of_run
 
 
-def _prepare(seen: Telemetry) -> None:
+def _prepare_instruments(instruments: Telemetry) -> None:
     observed = imported("moot.nodes._telemetry.observed")
     observed.prices()
-    observed.show_endpoints(seen)
+    observed.show_endpoints(instruments)

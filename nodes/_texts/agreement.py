@@ -1,7 +1,7 @@
 """The default confidence of a debate: the agreement of the answers with its verdict.
 
-It is raw: an uncalibrated share of votes or of answers. Systems that decide by votes use the
-winner's share; all others the share of the answers in all rounds that give the verdict.
+It is an uncalibrated share. Systems that decide by votes use the winner's share of the votes; all others the share of
+the answers in all rounds that give the verdict.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from moot.nodes._texts.answers import same_answer
 
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
 """Keys of a document for the confidence in its verdict."""
-PLACES = 6
+CONFIDENCE_DECIMALS = 6
 """Decimal places of a confidence."""
-NO_VERDICT = "there is no verdict to be sure of"
-ONE_ANSWER = "there is one answer, and no other to hold it against"
-OTHER_WORDS = "nobody answered in the words of the verdict, and answers in words are compared by their texts alone"
+NO_VERDICT = "there is no verdict"
+ONE_ANSWER = "there is only one answer, and none to compare it with"
+NO_SAME_WORDS = "no agent answered in the words of the verdict, and answers in words are only compared as texts"
 """Reasons for a missing confidence."""
 
 
@@ -34,8 +34,8 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
     """
     weights = [(vote["group"], vote.get("weight", 1.0)) for vote in votes if vote["group"] is not None]
     if not sum(weight for _, weight in weights):
-        raise ValueError("there is no share of no votes")
-    return sum(weight for of, weight in weights if of == group) / sum(weight for _, weight in weights)
+        raise ValueError("all votes with an answer have weight 0")
+    return sum(weight for other, weight in weights if other == group) / sum(weight for _, weight in weights)
 
 
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
@@ -45,7 +45,7 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
     Args:
         task: the form of an answer.
-        rounds: the debate's ``round_log``; those without votes do not count.
+        rounds: the debate's ``round_log``; records without votes do not count.
         verdict: an answer.
     """
     same = given = 0
@@ -68,24 +68,24 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
     if won is None or won["group"] is None or len(counted) < 2:
         return {}
     share = vote_share(counted, won["group"])
-    of_it = [vote for vote in counted if vote["group"] == won["group"]]
-    found = f"{len(of_it)} of {len(counted)} votes"
+    winners = [vote for vote in counted if vote["group"] == won["group"]]
+    found = f"{len(winners)} of {len(counted)} votes"
     if any("weight" in vote for vote in counted):
-        weighed, total = (sum(vote.get("weight", 1.0) for vote in some) for some in (of_it, counted))
+        weighed, total = (sum(vote.get("weight", 1.0) for vote in some) for some in (winners, counted))
         found = f"{weighed:.3g} of {total:.3g} in weight, {found}"
     if silent := len(votes) - len(counted):
         found += f"; {silent} without an answer"
-    stated = [sure for vote in of_it if (sure := vote.get("confidence")) is not None]
-    parts = {"vote_share": round(share, PLACES)}
-    parts |= {"stated": round(sum(stated) / len(stated), PLACES)} if stated else {}
-    return {"confidence": round(share, PLACES), "confidence_parts": parts, "confidence_from": found}
+    stated = [sure for vote in winners if (sure := vote.get("confidence")) is not None]
+    parts = {"vote_share": round(share, CONFIDENCE_DECIMALS)}
+    parts |= {"stated": round(sum(stated) / len(stated), CONFIDENCE_DECIMALS)} if stated else {}
+    return {"confidence": round(share, CONFIDENCE_DECIMALS), "confidence_parts": parts, "confidence_from": found}
 
 
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The confidence of a finished debate, as in its document; null if there is none, with the reason.
 
-    A confidence from the system itself is kept. If answers of several rounds are known, the share that gives the
-    verdict is among the parts.
+    A confidence from the system itself stays. If answers of several rounds are known, the share of them that gives
+    the verdict is among the parts.
 
     Args:
         state: a debate's state, with its ``answer`` as in its document.
@@ -93,19 +93,19 @@ def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
     if answer is None:  # a panel may have a confidence in a verdict for which the task has no label
         own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})
-        return known if own else _none(NO_VERDICT)
+        return known if own else _without_confidence(NO_VERDICT)
     same, given = answers_like(state["task"], state["round_log"], answer)
-    shares = {"answer_share": round(same / given, PLACES)} if given > 1 else {}
+    shares = {"answer_share": round(same / given, CONFIDENCE_DECIMALS)} if given > 1 else {}
     rounds = sum(bool(record.get("votes")) for record in state["round_log"])
     if known["confidence"] is not None:
         return known | ({"confidence_parts": {**(known["confidence_parts"] or {}), **shares}} if rounds > 1 else {})
     if not shares:
-        return _none(ONE_ANSWER)
+        return _without_confidence(ONE_ANSWER)
     if not same and state["task"]["kind"] in ("short_answer", "expression"):
-        return _none(OTHER_WORDS)
+        return _without_confidence(NO_SAME_WORDS)
     found = f"{same} of {given} answers" + (f" in {rounds} rounds" if rounds > 1 else "")
     return {"confidence": shares["answer_share"], "confidence_parts": shares, "confidence_from": found}
 
 
-def _none(why: str) -> dict[str, Any]:
+def _without_confidence(why: str) -> dict[str, Any]:
     return {"confidence": None, "confidence_parts": None, "confidence_from": why}

@@ -1,6 +1,7 @@
-"""Parses models' texts as answers of the task, and compares answers. It never guesses. A text counts as an answer if it
-is nothing but the answer, or begins with the answer and then explains it. A text that denies an answer, names two, or
-only quotes one does not count: the model is asked again.
+"""Parses models' texts as answers of the task, and compares answers.
+
+It never guesses. A text counts as an answer if it is nothing but the answer, or begins with the answer and then
+explains it. A text that denies an answer, names two, or only quotes one does not count: the model is called again.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from functools import lru_cache
 from moot.nodes._records.entries import Task
 
 LONGEST_READ = 20_000
-"""Most characters of a text that is parsed as an answer."""
+"""Maximum number of characters of a text that is parsed as an answer."""
 LONGEST_ANSWER = 500
-"""Most characters of a short answer or an expression."""
+"""Maximum number of characters of a short answer or an expression."""
 
 QUOTES = "\"'“”‘’«»„‚‹›「」"
 MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
@@ -42,17 +43,17 @@ UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
-"""Texts that are not answers, folded."""
-UNTOLD = "(the evidence does not tell)"
+"""Texts that are not answers, in the form of `_normalised`."""
+ABSTENTION = "(the evidence does not tell)"
 """The abstention on a question in words, as offered by prompts with evidence."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
-_UNSAID = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
-SILENT = re.compile(
-    rf"(?:{_LACK}|{_UNSAID})(?: (?:in|by|from) {_SOURCE})?"
+_NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
+OTHER_ABSTENTIONS = re.compile(
+    rf"(?:{_LACK}|{_NOT_STATED})(?: (?:in|by|from) {_SOURCE})?"
     rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
 )
-"""Other wordings of an abstention, folded."""
+"""Other wordings of an abstention, in the form of `_normalised`."""
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
@@ -67,27 +68,27 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     """The task's answer in a text; None if there is none, or not a clear one.
 
     Labels are returned as the task spells them, numbers in one spelling of their value (with the unit, if any),
-    short answers and expressions unchanged. A short answer may be `UNTOLD`, in these words.
+    short answers and expressions unchanged. A short answer may be `ABSTENTION`, in these words.
 
     Args:
         task: the form of an answer.
         text: the text of a model.
-        may_abstain: whether the prompt offered `UNTOLD`, which is then valid for every task, in any of its wordings.
+        may_abstain: whether the prompt offered `ABSTENTION`; then it is valid for every task, also in other wordings.
     """
     if len(text) > LONGEST_READ:
         return None
     if task["kind"] in ("labels", "number"):
         found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
-        return UNTOLD if found is None and may_abstain and _is_untold(text) else found
+        return ABSTENTION if found is None and may_abstain and _reads_as_abstention(text) else found
     given = unwrap_answer(text)
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
-        if "\n" in given:  # more than a phrase
+        if "\n" in given:  # it is more than a phrase
             return None
-    plain = _plain(given)
-    if (task["kind"] == "short_answer" and plain == UNTOLD[1:-1]) or (may_abstain and _is_silent(plain)):
-        return UNTOLD
+    plain = _normalised(given)
+    if (task["kind"] == "short_answer" and plain == ABSTENTION[1:-1]) or (may_abstain and _is_abstention(plain)):
+        return ABSTENTION
     refused = plain in REFUSALS or given.startswith(("{", "~~"))
     return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
 
@@ -98,7 +99,7 @@ def same_answer(task: Task, one: str, other: str) -> bool:
     Args:
         task: the form of an answer.
         one: an answer from `read_answer`.
-        other: another one.
+        other: another answer.
     """
     if task["kind"] == "short_answer":
         return normal_text(one) == normal_text(other)
@@ -111,28 +112,28 @@ def same_answer(task: Task, one: str, other: str) -> bool:
     return one == other
 
 
-def _plain(text: str) -> str:
+def _normalised(text: str) -> str:
     return " ".join(text.strip(MARKS).casefold().replace("’", "'").split())
 
 
-def _is_silent(plain: str) -> bool:
-    return plain in REFUSALS - {"null"} or plain == UNTOLD[1:-1] or SILENT.fullmatch(plain) is not None
+def _is_abstention(plain: str) -> bool:
+    return plain in REFUSALS - {"null"} or plain == ABSTENTION[1:-1] or OTHER_ABSTENTIONS.fullmatch(plain) is not None
 
 
-def _is_untold(text: str) -> bool:
-    return _is_silent(_plain(_without_lead(unwrap_answer(text), ANSWER_LEAD)))
+def _reads_as_abstention(text: str) -> bool:
+    return _is_abstention(_normalised(_without_lead(unwrap_answer(text), ANSWER_LEAD)))
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
-    """Whether an answer from `read_answer` says that the evidence does not settle the question."""
-    return task is not None and answer == UNTOLD and UNTOLD not in task["labels"]
+    """Whether an answer from `read_answer` is an abstention: the evidence does not settle the question."""
+    return task is not None and answer == ABSTENTION and ABSTENTION not in task["labels"]
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
 def fold(text: str) -> str:
-    """A text normalised for comparing labels: case, marks around it and separators of words are ignored."""
+    """A text normalised for comparing labels: lower case, one kind of dash and of space, no marks around it."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
@@ -152,37 +153,37 @@ def spellings(task: Task) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The spellings of labels: folded, and strict."""
+def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The spellings of labels: folded, and as options (`normal_option`)."""
     task: Task = json.loads(task_json)
-    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
-    return spellings(task), options | {strict(label): label for label in task["labels"]}
+    options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
+    return spellings(task), options | {normal_option(label): label for label in task["labels"]}
 
 
-def strict(text: str) -> str:
-    """A text in the form for comparing options: Unicode's compatible form, single spaces, no Markdown around it."""
+def normal_option(text: str) -> str:
+    """A text normalised for comparing options: compatible Unicode, lower case, single spaces, no Markdown around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text consists of or begins with; None if the text denies it, also names another, or only quotes
-    it."""
-    known, options = _tables(json.dumps(task))
+    """The label that a text consists of or begins with; None if the text denies it, only quotes it, or names another
+    label, too."""
+    known, options = _spelling_tables(json.dumps(task))
 
-    def whole(body: str) -> str | None:
+    def label_of(body: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
-        return options.get(strict(body)) or (None if signed else known.get(fold(body)))
+        return options.get(normal_option(body)) or (None if signed else known.get(fold(body)))
 
     body = unwrap_answer(text)
-    if (label := whole(body)) is not None:
+    if (label := label_of(body)) is not None:
         return label
-    if body.startswith(">") and "\n" in body:  # a quotation of others
+    if body.startswith(">") and "\n" in body:  # quotes others' answers
         return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
         return None
-    if (label := whole(body)) is not None:
+    if (label := label_of(body)) is not None:
         return label
     for spelling in sorted(known, key=len, reverse=True):
         pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
@@ -190,13 +191,13 @@ def read_label(task: Task, text: str) -> str | None:
         if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
             continue
         rest = body[gap.end() :]
-        if options.get(strict(rest), known[spelling]) != known[spelling]:
+        if options.get(normal_option(rest), known[spelling]) != known[spelling]:
             return None  # a letter with another option's text
-        return known[spelling] if _explains(task, rest, known, known[spelling]) else None
+        return known[spelling] if _keeps_label(task, rest, known, known[spelling]) else None
     return None
 
 
-def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
+def _keeps_label(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
     """Whether the text after a label neither withdraws it nor names another label."""
     folded = fold(rest)
     if folded in known:
@@ -237,17 +238,17 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the only number in a text; None if there is none, if there are several, or if it is vague.
+    """The value of the only number in a text; None if there is no number, if there are several, or if it is vague.
 
     If a text contains a calculation, the number after its last marker counts: ``####``, a box, an equals sign.
     """
     found = _find_number(text)
-    return None if found is None else _value(found)
+    return None if found is None else _value_of(found)
 
 
 @lru_cache(maxsize=1024)
 def _find_number(text: str) -> re.Match[str] | None:
-    """The one number of a text, as `read_number` reads it."""
+    """The only number of a text, by the rules of `read_number`."""
     body = unwrap_answer(text)
     if "####" in body:
         body = body.rpartition("####")[2]
@@ -275,7 +276,7 @@ def _find_number(text: str) -> re.Match[str] | None:
     return None if root or variable else match
 
 
-def _value(match: re.Match[str]) -> Fraction | None:
+def _value_of(match: re.Match[str]) -> Fraction | None:
     if match["sign"] and match["sign2"]:
         return None
     value = Fraction(match["digits"].replace(",", ""))
@@ -293,11 +294,11 @@ def _value(match: re.Match[str]) -> Fraction | None:
 
 def show_number(value: Fraction) -> str:
     """One spelling for each value: a decimal number if it terminates, else a fraction."""
-    below, places = value.denominator, 0
-    while below % 10 == 0 or below % 5 == 0 or below % 2 == 0:
-        below = below // 10 if below % 10 == 0 else below // 5 if below % 5 == 0 else below // 2
+    rest, places = value.denominator, 0
+    while rest % 10 == 0 or rest % 5 == 0 or rest % 2 == 0:
+        rest = rest // 10 if rest % 10 == 0 else rest // 5 if rest % 5 == 0 else rest // 2
         places += 1
-    if below > 1:
+    if rest > 1:
         return f"{value.numerator}/{value.denominator}"
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     shown = f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
@@ -307,22 +308,22 @@ def show_number(value: Fraction) -> str:
 def read_quantity(text: str) -> str | None:
     """The only number in a text, in one spelling, with its unit if that is one of `UNITS`."""
     found = _find_number(text)
-    value = None if found is None else _value(found)
+    value = None if found is None else _value_of(found)
     if found is None or value is None:
         return None
-    unit = _unit(found)
+    unit = _unit_of(found)
     per = f" per {unit[1].removesuffix('s')}" if len(unit) > 1 else ""
     return f"{show_number(value)} {unit[0]}{per}" if unit else show_number(value)
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: numerator and denominator; empty if it names none of `UNITS`."""
+    """The unit of the only number in a text: numerator and denominator; empty if it is none of `UNITS`."""
     found = _find_number(text)
-    return () if found is None else _unit(found)
+    return () if found is None else _unit_of(found)
 
 
 def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two units may be the same: a part that one of them omits is no difference."""
+    """Whether two units may be the same: a missing unit, or a missing denominator, is no difference."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
@@ -376,7 +377,7 @@ PER = re.compile(rf"\s?(?:/|per\b|an?\b|each\b)\s?({_UNIT})", re.IGNORECASE)
 SPEED = re.compile(r"(?<!\w)(?:(k)(?:mp?|p)h|mph)(?!\w)", re.IGNORECASE)
 
 
-def _unit(found: re.Match[str]) -> tuple[str, ...]:
+def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
     rest = SPEED.sub(lambda speed: "km/h" if speed[1] else "mi/h", found.string[found.end() :])
     sign, after = re.search("[€£¥₹]", found[0]), UNIT_AFTER.match(rest)
     before = UNIT_BEFORE.search(found.string[: found.start()])
@@ -387,8 +388,8 @@ def _unit(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers cannot mean the same: only one abstains, or they are one number with different units."""
-    if one == other or UNTOLD in (one, other):
+    """Whether two answers cannot mean the same: only one abstains, or they have one number with different units."""
+    if one == other or ABSTENTION in (one, other):
         return one != other
     value = read_number(one)
     return value is not None and value == read_number(other) and not same_unit(unit_of(one), unit_of(other))
@@ -400,7 +401,7 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer without case, Latin accents, a leading article, and punctuation without meaning.
 
-    Signs and characters between digits stay, because a match is final, while a difference only costs one more check.
+    Signs and characters between digits stay: a match is final, while a difference only costs one more check.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
@@ -427,14 +428,14 @@ def normal_expression(text: str) -> str:
     return shown if value is None else show_number(value)
 
 
-# --- what surrounds an answer -----------------------------------------------------------------------------------------
+# --- text around an answer --------------------------------------------------------------------------------------------
 
 
 def unwrap_answer(text: str) -> str:
     """A text without a box, tags or Markdown around its answer; if it has one box, the content of the box."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
-        inside = _braced(text, boxes[0].end())
+        inside = _inside_braces(text, boxes[0].end())
         if inside is not None:
             after = text[boxes[0].end() + len(inside) + 1 :]
             if not after.strip(MARKS) and not UNBOXED.search(text[: boxes[0].start()].casefold()):
@@ -442,7 +443,7 @@ def unwrap_answer(text: str) -> str:
     return TAGS.sub("", text).strip()
 
 
-def _braced(text: str, begin: int) -> str | None:
+def _inside_braces(text: str, begin: int) -> str | None:
     depth = 1
     for place in range(begin, len(text)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)

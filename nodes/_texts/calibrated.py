@@ -3,8 +3,8 @@
 The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
 whose nonconformity score is not unusually high among those of the right labels of the labelled debates. The decision
 uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its confidence is at least
-that from which acting was rarely wrong. Both hold only for debates with the measured system, settings, models, task and
-prompts.
+the threshold above which acting was rarely wrong. Both hold only for debates with the same system, settings, models,
+task and prompts.
 """
 
 from __future__ import annotations
@@ -23,19 +23,27 @@ from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FEW = 200
+FEW_CASES = 200
 """Number of cases below which documents state the limits of the guarantee."""
-INERT = {"calibration", "seed", "reader_summary", "timeout", "attempts", "max_concurrency", "requests_per_minute"}
-INERT |= {"max_wait", "robustness", "robustness_calls"}
-"""Settings without effect on how often a system is right."""
-SHORT = 80
-"""Most characters of a setting in a message."""
-PLACES = 9
+WITHOUT_EFFECT = {
+    "calibration",
+    "seed",
+    "reader_summary",
+    "timeout",
+    "attempts",
+    "max_concurrency",
+    "requests_per_minute",
+}
+WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
+"""Settings that do not affect how often a system is right."""
+LONGEST_VALUE = 80
+"""Maximum number of characters of a setting in a message."""
+SCORE_DECIMALS = 9
 """Decimal places for comparisons of scores."""
 
 
 class Bound(BaseModel):
-    """The configuration that a calibration is valid for."""
+    """The configuration for which a calibration is valid."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,8 +62,8 @@ class Calibration(BaseModel):
     """A calibration as in its file.
 
     ``scores`` are the nonconformity scores of the right labels, each with its frequency; ``least_confidence`` is
-    the confidence needed to act on a verdict, null if none is enough. ``moot`` is the version that it was fitted with,
-    ``corpora`` a digest of each corpus at that time: corpora may change, and documents say if they did.
+    the confidence needed to act on a verdict, null if none is enough. ``moot`` is the version of moot that fitted it,
+    ``corpora`` a digest of each corpus at that time: corpora may change, and then debates warn of it.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -72,25 +80,25 @@ class Calibration(BaseModel):
     hash: str
 
 
-def digest(said: Any) -> str:
+def digest(values: Any) -> str:
     """A digest of plain values: sixteen hexadecimal digits."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """By name, a digest of each prompt of a system, including prompts of an inner debate."""
-    edited, inner = settings.edited(), settings.beneath()
+    """A digest of each prompt of a system and of its inner debate, by the prompt's name."""
+    edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
 
 
-# --- what it is bound to ----------------------------------------------------------------------------------------------
+# --- the configuration ------------------------------------------------------------------------------------------------
 
 
 def bound_to(
     graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
 ) -> Bound:
-    """The configuration that a debate's calibration is bound to.
+    """The configuration of a debate, with which its calibration must agree.
 
     Args:
         graph: the system.
@@ -99,10 +107,10 @@ def bound_to(
         prompts: from `prompt_digests`.
         sources: the sources behind names such as ``web`` (`moot.retrievers._search.contents`).
     """
-    held = {key: value for key, value in settings.items() if key not in INERT and not key.endswith("_prompt")}
+    bound = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
-    plain = json.loads(json.dumps(held))
-    if "published_before" in plain:  # a claim's own date, on benchmarks that have one: its value does not matter
+    plain = json.loads(json.dumps(bound))
+    if "published_before" in plain:  # on some benchmarks each claim has its own date, so the value does not matter
         plain["published_before"] = plain["published_before"] is not None
     return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
 
@@ -117,11 +125,13 @@ def differences(fitted: Bound, here: Bound) -> Iterator[str]:
     for key in sorted(fitted.settings.keys() | here.settings.keys()):
         was, now = fitted.settings.get(key), here.settings.get(key)
         if was != now:
-            old, new = _short(was), _short(now)
-            told = (
-                f"fitted with {old}, here {new}" if old != new and len(old + new) <= SHORT else "not as it was fitted"
+            old, new = _in_short(was), _in_short(now)
+            difference = (
+                f"fitted with {old}, here {new}"
+                if old != new and len(old + new) <= LONGEST_VALUE
+                else "not as it was fitted"
             )
-            yield f"{key} ({told})"
+            yield f"{key} ({difference})"
     for name in sorted(fitted.sources.keys() | here.sources.keys()):
         was, now = fitted.sources.get(name, name), here.sources.get(name, name)
         if was != now:
@@ -131,7 +141,7 @@ def differences(fitted: Bound, here: Bound) -> Iterator[str]:
             yield f"the prompt {name}"
 
 
-def _short(value: Any) -> str:
+def _in_short(value: Any) -> str:
     several = isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict)
     return f"{len(value)}" if several else json.dumps(value)
 
@@ -160,13 +170,13 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
     """Refuses a calibration that was fitted on other debates.
 
     Raises:
-        UserError: the calibration does not fit; with the differences.
+        UserError: the calibration does not fit; the error names the differences.
     """
-    if said := list(differences(calibration.bound, here)):
-        more = f" and {len(said) - 5} more" if len(said) > 5 else ""
+    if found := list(differences(calibration.bound, here)):
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise UserError(
             f"This calibration was fitted on other debates, and is not valid for this one. It differs in: "
-            f"{'; '.join(said[:5])}{more}. Fit one on labelled runs with these settings (moot calibrate), or leave "
+            f"{'; '.join(found[:5])}{more}. Fit one on labelled runs with these settings (moot calibrate), or leave "
             "`calibration` out.",
             kind="invalid_setting",
         )
@@ -177,7 +187,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
 
     Args:
         calibration: from its file.
-        corpora: by name, a digest of each corpus now (`moot.retrievers._search.contents`).
+        corpora: a digest of each corpus now, by its name (`moot.retrievers._search.contents`).
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
@@ -186,7 +196,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
         yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
+# --- prediction set and decision --------------------------------------------------------------------------------------
 
 
 def label_shares(
@@ -200,7 +210,7 @@ def label_shares(
     Args:
         labels: the task's labels.
         answer: the verdict.
-        confidence: of the verdict, in [0, 1].
+        confidence: the verdict's confidence, in [0, 1].
         rounds: the debate's ``round_log``.
     """
     if answer not in labels or confidence is None:
@@ -212,15 +222,15 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of labelled debates, including this one, whose nonconformity is at least as high, in (0, 1].
+    """The share of debates (the labelled ones and this one) whose nonconformity is at least ``score``, in (0, 1].
 
     Args:
         scores: their scores, each with its frequency.
         score: 1 - the share of a label (`label_shares`).
         tie: the weight of debates with the same score: 1, or drawn from [0, 1] for exact coverage.
     """
-    known = [(round(one, PLACES), count) for one, count in scores]
-    here = round(score, PLACES)
+    known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
+    here = round(score, SCORE_DECIMALS)
     more = sum(count for one, count in known if one > here)
     same = sum(count for one, count in known if one == here) + 1
     return (more + tie * same) / (sum(count for _, count in known) + 1)
@@ -242,11 +252,11 @@ def prediction_set(
 
 def guarantee(n: int, alpha: float) -> str:
     """The guarantee in words, with its limits if there are few cases."""
-    said = (
+    guaranteed = (
         f"On average over claims like the {n:,} cases that it was fitted on, the right answer is in the prediction set "
         f"of at least {1 - alpha:.0%}, and at most {alpha:.0%} of all claims are acted on wrongly."
     )
-    return f"{said} {guarantee_limits(n, alpha)}".rstrip()
+    return f"{guaranteed} {guarantee_limits(n, alpha)}".rstrip()
 
 
 def guarantee_limits(n: int, alpha: float) -> str:
@@ -255,11 +265,11 @@ def guarantee_limits(n: int, alpha: float) -> str:
     The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about
     sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).
     """
-    if n >= FEW:
+    if n >= FEW_CASES:
         return ""
     off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
     none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
-    return f"With fewer than {FEW} cases it may be off by {off:.0%} either way for this file.{none}"
+    return f"With fewer than {FEW_CASES} cases it may be off by {off:.0%} either way for this file.{none}"
 
 
 def calibrated(
@@ -270,32 +280,32 @@ def calibrated(
     Args:
         calibration: from its file.
         document: the debate's document.
-        done: whether the debate is finished; for others only the calibration itself is returned.
+        done: whether the debate is finished; if not, only the calibration itself is returned.
     """
     if calibration is None:
         return {}
     alpha, n, least = calibration["alpha"], calibration["n"], calibration["least_confidence"]
-    told = {"n": n, "alpha": alpha, "least_confidence": least, "guarantee": guarantee(n, alpha)}
+    summary = {"n": n, "alpha": alpha, "least_confidence": least, "guarantee": guarantee(n, alpha)}
     if not done:
-        return {"calibration": told}
+        return {"calibration": summary}
     labels, sure = document["task"]["labels"], document["confidence"]
     shares = label_shares(labels, document["answer"], sure, document["round_log"])
     acts = document["answer"] is not None and sure is not None and least is not None and sure >= least
     return {
         "prediction_set": prediction_set(shares, calibration["scores"], alpha),
         "decision": "act" if acts else "escalate",
-        "calibration": told,
+        "calibration": summary,
     }
 
 
-def backed(document: Mapping[str, Any]) -> str:
-    """What supports a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
+def calibration_basis(document: Mapping[str, Any]) -> str:
+    """The calibration of a confidence, in words: ``calibrated on 240 cases``, or ``not calibrated``."""
     found = document.get("calibration")
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
 
 
-def rests_on(document: Mapping[str, Any]) -> str | None:
+def confidence_basis(document: Mapping[str, Any]) -> str | None:
     """The basis of a confidence, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
     if document["confidence"] is None:
         return None
-    return "; ".join(filter(None, (document.get("confidence_from"), backed(document))))
+    return "; ".join(filter(None, (document.get("confidence_from"), calibration_basis(document))))

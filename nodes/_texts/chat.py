@@ -13,12 +13,16 @@ from typing_extensions import TypedDict
 
 
 class ChatMessage(TypedDict):
-    """One message of a conversation, in any of the forms that LangChain takes; `moot` writes ``type`` and ``id``."""
+    """One message of a conversation, in any form that LangChain accepts; moot writes ``type`` and ``id``."""
 
-    content: Annotated[str | list[Any], Field(description="Its text, or parts of which those with `text` are read.")]
-    type: NotRequired[Annotated[str, Field(description="Whose it is.", examples=["human", "ai"])]]
-    role: NotRequired[Annotated[str, Field(description="Whose it is, as others say it.", examples=["user"])]]
-    id: NotRequired[Annotated[str | None, Field(description="One that comes again takes the place of the first.")]]
+    content: Annotated[
+        str | list[Any], Field(description="The message's text, or a list of parts; only parts with `text` are read.")
+    ]
+    type: NotRequired[
+        Annotated[str, Field(description="Who wrote it, in LangChain's words.", examples=["human", "ai"])]
+    ]
+    role: NotRequired[Annotated[str, Field(description="Its author, in OpenAI's words.", examples=["user"])]]
+    id: NotRequired[Annotated[str | None, Field(description="Of messages with the same id only the last one counts.")]]
 
 
 def merge_messages(old: list[Any], new: Any) -> list[Any]:
@@ -27,10 +31,10 @@ def merge_messages(old: list[Any], new: Any) -> list[Any]:
 
 
 def read_messages(messages: Any) -> list[BaseMessage]:
-    """Messages in any of LangChain's forms; of messages with the same id the last replaces the first.
+    """Reads messages in any of LangChain's forms; of messages with the same id the last replaces the first.
 
     Raises:
-        UserError: something that is no message.
+        UserError: a value is not a message.
     """
     found: dict[str, BaseMessage] = {}
     for message in messages or ():
@@ -46,27 +50,27 @@ def read_messages(messages: Any) -> list[BaseMessage]:
     return list(found.values())
 
 
-def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+def as_plain_values(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Messages as plain values, from which the same messages can be built again."""
     return [message.model_dump(mode="json", exclude_defaults=True) | {"type": message.type} for message in messages]
 
 
 def question_of(messages: Sequence[BaseMessage]) -> str | None:
-    """The text of the last message, if a person wrote it and it has no answer yet; None if there is none."""
+    """The text of the last message, if a person wrote it; else None."""
     spoken = [message for message in messages if isinstance(message, HumanMessage | AIMessage)]
     return str(spoken[-1].text) if spoken and isinstance(spoken[-1], HumanMessage) else None
 
 
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
-    """The claim of a debate: the given one, else the question of the messages.
+    """The claim of a debate: the given claim, else the question in the messages.
 
-    The claim of the debate before on the thread (``opened``), which is still in the state, is not given.
+    The claim of the thread's earlier debate (``opened``) is still in the state, but does not count as given.
     """
     question, claim = question_of(messages), state.get("claim")
     return question if question is not None and claim in (None, "", state.get("opened")) else claim
 
 
 def conversation_update(messages: Any, text: str) -> list[dict[str, Any]]:
-    """The update of the conversation by a debate; empty if the debate was not started in one."""
+    """The message that a debate adds to its conversation; empty if the debate was not started in a conversation."""
     asked = question_of(read_messages(messages)) is not None
-    return plain([AIMessage(text, id=str(uuid4()))]) if asked else []
+    return as_plain_values([AIMessage(text, id=str(uuid4()))]) if asked else []

@@ -15,7 +15,7 @@ from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
 SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""The wording of an example's outcome in tasks on claims."""
+"""The labels in tasks on claims that stand for an example's outcome."""
 
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
@@ -24,19 +24,19 @@ EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(enc
 
 
 def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
-    """Worked examples for a task; an empty text for none.
+    """Worked examples for a task, as a text; empty if ``count`` is 0.
 
     Args:
         task: the form of an answer.
         count: the number of examples.
-        steps: whether they reason step by step; else they have one sentence.
+        steps: whether the examples reason step by step; else they have one sentence of reasons.
 
     Raises:
         UserError: the task has fewer examples; tasks with the user's own labels have none.
     """
     if not count:
         return ""
-    blocks = [block for one in EXAMPLES if (block := _shown(one, task, steps))]
+    blocks = [block for one in EXAMPLES if (block := _example_text(one, task, steps))]
     if len(blocks) < count:
         raise UserError(
             f"There are {len(blocks)} demonstrations for the task {task['name']!r}, not {count}. "
@@ -46,9 +46,9 @@ def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
     return "\n".join(["Examples of how others were answered:", *blocks[:count]])
 
 
-def _shown(example: dict[str, Any], task: Task, steps: bool) -> str:
+def _example_text(example: dict[str, Any], task: Task, steps: bool) -> str:
     """An example in the form of the task's answers; empty if it does not fit."""
-    if example["kind"] != _kind(task):
+    if example["kind"] != _example_kind(task):
         return ""
     spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
     like = make_task("choice", options=example["options"]) if "options" in example else task
@@ -57,11 +57,11 @@ def _shown(example: dict[str, Any], task: Task, steps: bool) -> str:
         return ""
     options = [f"{label} - {like['meanings'][label]}" for label in like["labels"]] if "options" in example else []
     reasons = example["steps" if steps else "short"]
-    said = [f"Reasons: {reasons}", f"Answer: {answer}"] if steps else [f"Answer: {answer}", f"Reasons: {reasons}"]
-    return as_data("example", "\n".join([example["text"], *options, *said]))
+    lines = [f"Reasons: {reasons}", f"Answer: {answer}"] if steps else [f"Answer: {answer}", f"Reasons: {reasons}"]
+    return as_data("example", "\n".join([example["text"], *options, *lines]))
 
 
-def _kind(task: Task) -> str:
+def _example_kind(task: Task) -> str:
     """The kind of examples that fit a task; empty for the user's own labels."""
     if task["kind"] != "labels":
         return task["kind"]
@@ -72,10 +72,10 @@ def _kind(task: Task) -> str:
     return "choice" if task["labels"][:2] == ["A", "B"] else "claim"
 
 
-def shown_demonstrations(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """The value of the placeholder ``demonstrations``, by the setting of that name."""
+def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
+    """A function that returns the value of the placeholder ``demonstrations``, by the setting of that name."""
 
-    def shown(state: DebaterState, settings: Any) -> dict[str, str]:
+    def values(state: DebaterState, settings: Any) -> dict[str, str]:
         return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}
 
-    return shown
+    return values

@@ -1,4 +1,4 @@
-"""Dissent: the answers other than the verdict with their best arguments, and changes of answers with their cause."""
+"""Dissent: the answers other than the verdict, with their best arguments, and changes of answers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moot.nodes._records.entries import GATE
-from moot.nodes._runtime.turns import Change, Dissent, MinorityAnswer, QuoteOf, Speaking
+from moot.nodes._runtime.turns import AnsweringAgent, Change, Dissent, EvidenceQuote, MinorityAnswer
 from moot.nodes._texts.answers import same_answer
 
-Who = tuple[str, int | None]
+SpeakerKey = tuple[str, int | None]
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:
@@ -18,95 +18,104 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     The agents are the judges of a panel, if one decided; else the agents that answered.
 
     Args:
-        document: a result document, or the state that becomes one.
+        document: a result document, or the state from which it is made.
     """
     models = {call["role"]: call["model"] for call in reversed(document["calls"])}
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     given = [turn for turn in answers if turn["phase"] == "primary"]
     given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate followed the gate
-    said = judged or given
+    deciding = judged or given
 
-    def by(turn: Mapping[str, Any]) -> Speaking:
+    def answering_agent(turn: Mapping[str, Any]) -> AnsweringAgent:
         return {"agent": turn["agent"], "model": models.get(turn["agent"]), "number": turn.get("number")}
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
-    last: dict[Who, Any] = {_who(turn): turn for turn in said}
-    groups = _groups(document, last, verdict)
+    last: dict[SpeakerKey, Any] = {_speaker_key(turn): turn for turn in deciding}
+    groups = _answers_by_group(document, last, verdict)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
-        "votes": [{"answer": _answer(turns[0]), "votes": len(turns)} for _, turns in ordered],
-        "minority": [_argument(turns, by) for same, turns in ordered if same != ""],
-        "changes": [] if judged else _changes(document, given, by),
+        "votes": [{"answer": _answer_of(turns[0]), "votes": len(turns)} for _, turns in ordered],
+        "minority": [_minority_answer(turns, answering_agent) for same, turns in ordered if same != ""],
+        "changes": [] if judged else _changes(document, given, answering_agent),
     }
 
 
-def _who(turn: Mapping[str, Any]) -> Who:
+def _speaker_key(turn: Mapping[str, Any]) -> SpeakerKey:
     return turn["agent"], turn.get("number")
 
 
-def _answer(turn: Mapping[str, Any]) -> str | None:
-    said: str | None = turn.get("verdict", turn.get("answer"))
-    return said
+def _answer_of(turn: Mapping[str, Any]) -> str | None:
+    answer: str | None = turn.get("verdict", turn.get("answer"))
+    return answer
 
 
-def _groups(document: Mapping[str, Any], last: Mapping[Who, Any], verdict: str | None) -> dict[Any, list[Any]]:
+def _answers_by_group(
+    document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
+) -> dict[Any, list[Any]]:
     """Last answers by the group of their votes; the key of the verdict's group is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
-    for who, turn in last.items():
-        answer = _answer(turn)
-        key = f"group {voted[who]}" if voted.get(who) is not None else answer
+    for speaker, turn in last.items():
+        answer = _answer_of(turn)
+        key = f"group {voted[speaker]}" if voted.get(speaker) is not None else answer
         groups.setdefault(key, []).append(turn)
-    ours = [key for key, turns in groups.items() if any(_same(document, _answer(t), verdict) for t in turns)]
-    return {"" if ours and key == ours[0] else key: turns for key, turns in groups.items()}
+    of_verdict = [
+        key for key, turns in groups.items() if any(_same_answer(document, _answer_of(t), verdict) for t in turns)
+    ]
+    return {"" if of_verdict and key == of_verdict[0] else key: turns for key, turns in groups.items()}
 
 
-def _same(document: Mapping[str, Any], one: str | None, other: str | None) -> bool:
+def _same_answer(document: Mapping[str, Any], one: str | None, other: str | None) -> bool:
     if one is None or other is None:
         return False
     return one == other or same_answer(document["task"], one, other)
 
 
-def _quotes(turn: Mapping[str, Any]) -> list[QuoteOf]:
+def _verified_quotes(turn: Mapping[str, Any]) -> list[EvidenceQuote]:
     cited = turn.get("citations") or []
     return [{"evidence_id": c["evidence_id"], "quote": c["quote"]} for c in cited if c["verified"]]
 
 
-def _argument(turns: Sequence[Mapping[str, Any]], by: Any) -> MinorityAnswer:
-    best = max(turns, key=lambda turn: len(_quotes(turn)))
+def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -> MinorityAnswer:
+    best = max(turns, key=lambda turn: len(_verified_quotes(turn)))
     reason = best.get("rationale") or best.get("reason")
-    return {"answer": _answer(best), "by": [by(t) for t in turns], "argument": reason, "quotes": _quotes(best)}
+    return {
+        "answer": _answer_of(best),
+        "by": [answering_agent(t) for t in turns],
+        "argument": reason,
+        "quotes": _verified_quotes(best),
+    }
 
 
-def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], by: Any) -> list[Change]:
+def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
     """Answers that differ from the same speaker's last one, in order."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []
-    last: dict[Who, str] = {}
-    quoted: dict[Who, set[str]] = {}
+    last: dict[SpeakerKey, str] = {}
+    quoted: dict[SpeakerKey, set[str]] = {}
     for place, turn in enumerate(given):
-        who, answer = (turn["agent"], None), turn.get("answer")
-        if answer is None or "number" in turn:  # samples do not change
+        speaker, answer = (turn["agent"], None), turn.get("answer")
+        if answer is None or "number" in turn:  # samples are not changes of an answer
             continue
-        new = [quote["evidence_id"] for quote in _quotes(turn)]
-        if (before := last.get(who)) is not None and not _same(document, before, answer):
+        new = [quote["evidence_id"] for quote in _verified_quotes(turn)]
+        if (before := last.get(speaker)) is not None and not _same_answer(document, before, answer):
             heard = [t["agent"] for t in given[:place] if t["agent"] != turn["agent"]]
             heard = [
                 agent
                 for agent in dict.fromkeys(heard)
-                if _same(document, _last(given[:place], agent, turn["round"]), answer)
+                if _same_answer(document, _last_answer(given[:place], agent, turn["round"]), answer)
             ]
-            found = [id for id in dict.fromkeys(new) if id not in quoted.get(who, set())]
+            found = [id for id in dict.fromkeys(new) if id not in quoted.get(speaker, set())]
             change = {"round": turn["round"], "before": before, "answer": answer, "after": heard}
-            changes.append(by(turn) | change | {"evidence_ids": found})
-        last[who] = answer
-        quoted.setdefault(who, set()).update(new)
+            changes.append(answering_agent(turn) | change | {"evidence_ids": found})
+        last[speaker] = answer
+        quoted.setdefault(speaker, set()).update(new)
     return changes
 
 
-def _last(given: Sequence[Mapping[str, Any]], agent: str, round: int) -> str | None:
+def _last_answer(given: Sequence[Mapping[str, Any]], agent: str, round: int) -> str | None:
     """An agent's last answer in an earlier round."""
-    said = [turn.get("answer") for turn in given if turn["agent"] == agent and turn["round"] < round]
-    return said[-1] if said else None
+    answers = [turn.get("answer") for turn in given if turn["agent"] == agent and turn["round"] < round]
+    return answers[-1] if answers else None

@@ -8,16 +8,16 @@ from contextvars import ContextVar
 from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
-from moot.core.redaction import held_keys, without_keys
+from moot.core.redaction import environment_keys, without_keys
 from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, active_evidence, clean, make_evidence, merge_evidence
 from moot.retrievers._normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 MOST_GIVEN = 200
-"""Texts."""
+"""Maximum number of texts given with a claim."""
 LONGEST_GIVEN = 400_000
-"""Most characters of all texts together."""
+"""Maximum number of characters of all texts together."""
 
 GATE = "gate"
 """The agent of inherited evidence; no speaker has this name."""
@@ -34,21 +34,21 @@ class GivenText(TypedDict):
     source: NotRequired[Annotated[Short | None, Field(description="Its origin.")]]
     url: NotRequired[Annotated[Short | None, Field(description="Its address.")]]
     published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
-    page: NotRequired[Annotated[Short | None, Field(description="The page of a document that it is from.")]]
+    page: NotRequired[Annotated[Short | None, Field(description="Its page in a document.")]]
     heading: NotRequired[Annotated[Short | None, Field(description="Its heading in a document.")]]
-    fetched: NotRequired[Annotated[Short | None, Field(description="When its page was read: 2026-11-23T07:50Z.")]]
-    sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of that page's bytes, in hexadecimal.")]]
+    fetched: NotRequired[Annotated[Short | None, Field(description="When its web page was read: 2026-11-23T07:50Z.")]]
+    sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of the web page's bytes, as hex.")]]
 
 
 _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
 
 
-_handed: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", default=())
+_inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", default=())
 
 
 @contextmanager
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """Context manager: a debate started inside it has this evidence from the start, as if it were given with the claim.
+    """Context manager: a debate started inside it has this evidence from its start, like texts given with the claim.
 
     Args:
         evidence: evidence of the outer debate.
@@ -57,20 +57,20 @@ def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
     pieces: list[Evidence] = [
         {**piece, "retrievals": [*piece["retrievals"], mark]} for piece in active_evidence(evidence)
     ]
-    token = _handed.set(tuple(pieces))
+    token = _inherited.set(tuple(pieces))
     try:
         yield
     finally:
-        _handed.reset(token)
+        _inherited.reset(token)
 
 
 def inherited_evidence() -> list[Evidence]:
     """The evidence inherited from the outer debate; see `inherit_evidence`."""
-    return list(_handed.get())
+    return list(_inherited.get())
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence of an inner debate for the outer one: without the mark that it was inherited."""
+    """Evidence of an inner debate for the outer one, without the mark of inherited evidence."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
         for piece in evidence
@@ -84,26 +84,26 @@ def check_given(given: Any) -> list[Evidence]:
         given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
 
     Raises:
-        UserError: another value, an empty text, two texts with one id, or too much text.
+        UserError: the value is not such a list, a text is empty, two texts have the same id, or there is too much text.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
-        raise _refused(f"there are {len(given):,} texts")
+        raise _invalid_given_error(f"there are {len(given):,} texts")
     try:
         texts = _TEXTS.validate_python([] if given is None else given)
     except ValidationError as error:
-        raise _refused(_problem(error.errors(include_url=False)[0])) from error
+        raise _invalid_given_error(_problem_in_words(error.errors(include_url=False)[0])) from error
     if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
-        raise _refused(f"they have {total:,} characters")
-    keys = held_keys()
-    pieces = [without_keys(_piece(text, number), keys) for number, text in enumerate(texts, 1)]
+        raise _invalid_given_error(f"they have {total:,} characters")
+    keys = environment_keys()
+    pieces = [without_keys(_as_evidence(text, number), keys) for number, text in enumerate(texts, 1)]
     kept = merge_evidence((), pieces)
     known = {piece["id"]: piece["text"] for piece in kept}
     if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):
-        raise _refused(f"two different texts have the id {other['id']}")
+        raise _invalid_given_error(f"two different texts have the id {other['id']}")
     return kept
 
 
-def _piece(given: GivenText, number: int) -> Evidence:
+def _as_evidence(given: GivenText, number: int) -> Evidence:
     piece = make_evidence(
         text=given["text"],
         title=given.get("title") or "",
@@ -119,21 +119,21 @@ def _piece(given: GivenText, number: int) -> Evidence:
         sha256=given.get("sha256"),
     )
     if not piece["text"]:
-        raise _refused(f"text {number} contains nothing that can be shown")
+        raise _invalid_given_error(f"text {number} has no visible text")
     if published := piece.get("published"):
         piece["published"] = iso_date(published) or published
     piece["retrievals"] = [{**piece["retrievals"][0], "round": 0, "agent": GIVEN}]
     return {**piece, "id": given.get("id") or piece["id"]}
 
 
-def _problem(error: Any) -> str:
+def _problem_in_words(error: Any) -> str:
     """One of Pydantic's errors in words."""
     number, *field = error["loc"] or ("",)
     place = f"text {number + 1}{''.join(f', {part}' for part in field)}: " if isinstance(number, int) else ""
     return f"{place}{error['msg']}"
 
 
-def _refused(problem: str) -> UserError:
+def _invalid_given_error(problem: str) -> UserError:
     return UserError(
         f"`given` cannot be used: {problem}. It must list at most {MOST_GIVEN} objects, each with `text` and, if "
         f"known, `id` (letters, digits and ._:-), `title`, `source`, `url`, `published`; all texts together have at "

@@ -12,7 +12,7 @@ from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
 from moot.retrievers._documents.parse import UnreadableDocument, kind_of, texts_of
-from moot.retrievers._files import NAMES, READERS, text_in
+from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
 
 
 def read_given(given: str | Path) -> list[Any]:
@@ -26,7 +26,8 @@ def read_given(given: str | Path) -> list[Any]:
         page or heading, for plain text and Markdown one.
 
     Raises:
-        UserError: it cannot be read, is of another kind, is too long, or a line is not an object with a text.
+        UserError: the file cannot be read, its kind is not supported, it is too long, or a line is not an object
+            with a text.
         WorldError: a page cannot be fetched.
     """
     if not is_url(str(given)):
@@ -43,34 +44,34 @@ def given_in(file: Path, name: str) -> list[Any]:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:
             texts = texts_of(read_document(file, name, kind), Path(name).stem)
-            return _bounded(name, [{**text, "source": name} for text in texts])
+            return _check_size(name, [{**text, "source": name} for text in texts])
         if file.suffix.lower() not in READERS:
             raise unreadable(
-                name, UnreadableDocument(f"files of this kind are not supported; these are: {', '.join(NAMES)}")
+                name, UnreadableDocument(f"its kind is not supported. Supported are {', '.join(FILE_SUFFIXES)} files")
             )
-        text = text_in(file, name)
+        text = read_text_file(file, name)
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:
         raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error
     if file.suffix.lower() != ".jsonl":
         return [{"text": text, "title": Path(name).stem, "source": name}]
-    return [_object(line, f"{name}, line {n}") for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [_read_object(line, f"{name}, line {n}") for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
-def _bounded(name: str, texts: list[Any]) -> list[Any]:
+def _check_size(name: str, texts: list[Any]) -> list[Any]:
     size = sum(len(text["text"]) for text in texts)
     if len(texts) > MOST_GIVEN or size > LONGEST_GIVEN:
         raise UserError(
             f"{name} is too long to be given with a claim: it has {len(texts):,} pages or sections with {size:,} "
-            f"characters, and at most {MOST_GIVEN} with {LONGEST_GIVEN:,} are. Index it, and debate with it as a "
-            f"corpus: moot index {name} --corpus NAME",
+            f"characters; at most {MOST_GIVEN} with {LONGEST_GIVEN:,} characters are allowed. Index the file, and use "
+            f"it as a corpus: moot index {name} --corpus NAME",
             kind="invalid_given",
         )
     return texts
 
 
-def _object(line: str, where: str) -> Any:
+def _read_object(line: str, where: str) -> Any:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:

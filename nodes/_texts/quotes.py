@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 
-from moot.core.redaction import held_keys, redact
+from moot.core.redaction import environment_keys, redact
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.turns import Citation
 from moot.nodes._texts.replies import Quote
 from moot.retrievers._evidence import Evidence
 
-SHOWN = 80
-"""Most characters of an id or a quote in a message."""
+LONGEST_SHOWN = 80
+"""Maximum number of characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models exchange them inside JSON."""
-TWOFOLD = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
-"""Marks of two or more strokes; after a figure they mean another measure than one stroke, as primes do anywhere."""
+DOUBLE_MARKS = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
+"""Marks of two or more strokes; after a figure they mean another unit than a single stroke, as primes do anywhere."""
 PRIMES = frozenset("″‶‴‷⁗")
 HYPHENS = frozenset("-‐‑－﹣")
 DASHES = frozenset("−⁃˗")
@@ -36,7 +36,7 @@ BRACKETS = str.maketrans("‹›", "<>")
 """Prompts show angle brackets as ‹ and ›, so a faithful copy contains these."""
 
 NOT_PLAIN = ("<super>", "<sub>", "<fraction>", "<circle>")
-"""Forms with another meaning than their plain letters and digits: 10² is not 102."""
+"""Unicode's forms whose meaning differs from their plain letters and digits: 10² is not 102."""
 UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -47,14 +47,14 @@ WORD = re.compile(
     r"|(?:(?<![a0\u0300.])(?:[-—] ?[$€£¥]?|[.$€£¥])(?=0))?[a0\u0300]+"
     r"(?:(?:['-](?=[a0])|(?<=0)[.,:/·⁄—](?=0))[a0\u0300]+)*"
 )
-"""A word in `_kind`s: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one each."""
+"""A word, as classes of characters: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one word each."""
 
 
 @dataclass(frozen=True)
 class FoldedText:
     """A text normalised for comparison, with the part of the original text for each character.
 
-    In ``text`` a dash is ``—`` and a hyphen ``-``, because only a hyphen makes one word of two.
+    In ``text`` every dash is ``—`` and every hyphen ``-``, because only a hyphen joins two words.
     """
 
     text: str
@@ -62,21 +62,21 @@ class FoldedText:
 
     @cached_property
     def plain(self) -> str:
-        """The text with dashes and hyphens alike."""
+        """The text with hyphens in place of dashes."""
         return self.text.replace("—", "-")
 
     @cached_property
     def edges(self) -> list[bool]:
-        """For each place, whether a quote may begin or end there: not inside a word or inside a character of the
+        """For each position, whether a quote may begin or end there: not inside a word or a character of the original
         text."""
         inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
         edges = [True, *inner, True]
-        for word in WORD.finditer("".join(map(_kind, self.text))):
+        for word in WORD.finditer("".join(map(_char_class, self.text))):
             edges[word.start() + 1 : word.end()] = [False] * (len(word[0]) - 1)
         return edges
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """The first place of folded words, as offsets in the original text."""
+        """The first occurrence of normalised words, as offsets in the original text."""
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)
         for i in range(first, len(text) - size + 1) if first >= 0 else ():
@@ -87,9 +87,9 @@ class FoldedText:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """The first place of a quote in a text.
+    """The first occurrence of a quote in a text.
 
-    A match starts and ends at word boundaries. A quote without a letter or a digit has none. Quotation marks around
+    A match starts and ends at word boundaries. A quote without a letter or a digit has no match. Quotation marks around
     the quote are ignored if the text does not have them.
 
     Args:
@@ -97,31 +97,31 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
         text: the text to search.
 
     Returns:
-        Its start and its end, which is exclusive, in code points; None if it is not there.
+        The start and the exclusive end of the quote in the text, in code points; None without a match.
     """
-    found = _find(quote, text)
+    found = _find_folded(quote, text)
     if found is None and not {"‹", "›"}.isdisjoint(quote):
-        return _find(quote.translate(BRACKETS), text.translate(BRACKETS))
+        return _find_folded(quote.translate(BRACKETS), text.translate(BRACKETS))
     return found
 
 
-def _find(quote: str, text: str) -> tuple[int, int] | None:
+def _find_folded(quote: str, text: str) -> tuple[int, int] | None:
     wanted, folded = fold(quote), _folded(text)
-    for words in dict.fromkeys((wanted, _bare(wanted))):
+    for words in dict.fromkeys((wanted, _without_marks(wanted))):
         found = folded.find(words) if any(map(str.isalnum, words)) else None
         if found is not None:
             return found
     return None
 
 
-def _bare(words: str) -> str:
-    """Folded words without the quotation marks around them."""
+def _without_marks(words: str) -> str:
+    """Normalised words without the quotation marks around them."""
     marks = ("'", '"')
     return words[1:-1].strip() if len(words) > 1 and words[0] in marks and words[-1] in marks else words
 
 
 def fold(text: str) -> str:
-    """A text normalised for comparing quotes: ignored differences are removed."""
+    """A text normalised for comparing quotes, without the differences that are ignored."""
     return _folded(text).plain.strip()
 
 
@@ -129,9 +129,9 @@ def fold(text: str) -> str:
 def _folded(text: str) -> FoldedText:
     chars: list[str] = []
     spans: list[tuple[int, int]] = []
-    for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _forms(one)):
+    for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _folded_char(one)):
         last = chars[-1] if chars else ""
-        if char == "'" and (text[at] in PRIMES or (text[at] in TWOFOLD and last.isdecimal())):
+        if char == "'" and (text[at] in PRIMES or (text[at] in DOUBLE_MARKS and last.isdecimal())):
             char = '"'
         if char in (" ", "'") and char == last:
             spans[-1] = spans[-1][0], at + 1
@@ -155,7 +155,7 @@ def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _forms(char: str) -> str:
+def _folded_char(char: str) -> str:
     """The normalised form of a character; empty if it has no width."""
     category = unicodedata.category(char)
     if char.isspace():
@@ -170,7 +170,7 @@ def _forms(char: str) -> str:
 
 
 def _decomposed(char: str) -> str:
-    """A character as letters and accents: ligatures and wide forms as plain ones, figures only as themselves."""
+    """A character as letters and accents: ligatures and wide forms become plain letters, figures stay."""
     plain = unicodedata.normalize("NFKD", char)
     other = unicodedata.decomposition(char).startswith(NOT_PLAIN) or " " in plain
     if other or (not char.isdecimal() and any(map(str.isdigit, plain))):
@@ -179,8 +179,8 @@ def _decomposed(char: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kind(char: str) -> str:
-    """A folded character as `WORD` sees it: digit, accent, letter of a script without spaces, letter, or itself."""
+def _char_class(char: str) -> str:
+    """A character's class for `WORD`: digit, accent, letter of a script without spaces, other letter, or itself."""
     if char.isdecimal():
         return "0"
     if unicodedata.category(char).startswith("M"):
@@ -199,13 +199,13 @@ def check_citations(quotes: Iterable[Quote], evidence: Iterable[Evidence], shown
     Args:
         quotes: the citations of an answer.
         evidence: the pieces whose texts are known.
-        shown: ids that the writer was shown; others are fabricated.
+        shown: ids that the answer's writer was shown; citations of other ids are fabricated.
     """
     texts = {piece["id"]: piece["text"] for piece in evidence}
-    return [_checked(q, texts.get(q.evidence_id) if q.evidence_id in shown else None, shown) for q in quotes]
+    return [_check_citation(q, texts.get(q.evidence_id) if q.evidence_id in shown else None, shown) for q in quotes]
 
 
-def _checked(quote: Quote, text: str | None, shown: Collection[str]) -> Citation:
+def _check_citation(quote: Quote, text: str | None, shown: Collection[str]) -> Citation:
     found = None if text is None else find_quote(quote.quote, text)
     start, end = found or (None, None)
     return {
@@ -220,12 +220,12 @@ def _checked(quote: Quote, text: str | None, shown: Collection[str]) -> Citation
 
 
 def text_hash(text: str) -> str:
-    """``sha256:`` and the hexadecimal digest of a text's UTF-8, which identifies the text that offsets refer to."""
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8; it identifies the text to which offsets refer."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def without_quote(citations: Sequence[Citation]) -> str:
-    """The fault of citations if none is verified; empty if one is."""
+def missing_quote_fault(citations: Sequence[Citation]) -> str:
+    """The fault of citations if none is verified; empty if at least one is."""
     if any(c["verified"] for c in citations):
         return ""
     wrong = "; ".join(fault for _, fault in faults_of(citations[:3])) or "there are none"
@@ -233,12 +233,12 @@ def without_quote(citations: Sequence[Citation]) -> str:
 
 
 def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
-    """The fault of each unverified citation: the kind of its warning, and the words."""
+    """The fault of each unverified citation: the kind and the text of its warning."""
     wrong = [citation for citation in citations if not citation["verified"]]
-    keys = held_keys() if wrong else ()
+    keys = environment_keys() if wrong else ()
     faults = []
     for citation in wrong:
-        cited, quote = (redact(text, keys)[:SHOWN] for text in (citation["evidence_id"], citation["quote"]))
+        cited, quote = (redact(text, keys)[:LONGEST_SHOWN] for text in (citation["evidence_id"], citation["quote"]))
         if citation["fabricated"]:
             faults.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
         else:
@@ -247,7 +247,7 @@ def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
 
 
 def count_citations(turns: Iterable[Turn]) -> dict[str, int]:
-    """Citations of all turns: how many are verified, unverified and fabricated (those are not unverified as well)."""
+    """Numbers of citations of all turns: total, verified, fabricated, and unverified (without fabricated ones)."""
     cited = [c for turn in turns for c in turn.get("citations") or []]
     verified, fabricated = sum(c["verified"] for c in cited), sum(c["fabricated"] for c in cited)
     rest = len(cited) - verified - fabricated

@@ -1,7 +1,7 @@
-"""The replies that models are asked for: one Pydantic model per kind, and its JSON schema.
+"""The replies that are requested from models: one Pydantic model per kind, and its JSON schema.
 
-Field names are a contract that scripted endpoints and stored runs rely on. The schemas keep to the keywords that
-strict structured output documents: every field required, no further properties, no lengths of strings.
+Scripted endpoints and stored runs rely on the names of fields. The schemas use only keywords that are documented for
+strict structured output: every field required, no further properties, no lengths of strings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.answers import UNTOLD, read_answer, same_answer
+from moot.nodes._texts.answers import ABSTENTION, read_answer, same_answer
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -34,17 +34,17 @@ class Reply(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses a text without JSON, for kinds of replies that allow it; else an empty list."""
+        """Parses a text without JSON, for kinds of replies that allow this; else returns an empty list."""
         return []
 
 
-def _said(text: str) -> str:
+def _not_empty(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty")
     return text.strip()
 
 
-Text = Annotated[str, AfterValidator(_said)]
+Text = Annotated[str, AfterValidator(_not_empty)]
 
 
 class Quote(Reply):
@@ -101,19 +101,19 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer would fit, and whether it evades them; null if the model does not say."""
+    """Questions that an answer would fit, and whether it is evasive; null if the model does not say."""
 
     questions: list[Text]
     noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
 
     @model_validator(mode="before")
     @classmethod
-    def _not_said(cls, given: Any) -> Any:
+    def _default_noncommittal(cls, given: Any) -> Any:
         return {"noncommittal": None, **given} if isinstance(given, dict) else given
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and truth values as the texts that they were written as."""
+    """Numbers and truth values as texts, as the reply has them."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
@@ -125,13 +125,13 @@ def answer_reply(
     Args:
         task: the form of an answer.
         direct: whether the answer comes first, before its reasons.
-        confidence: whether it has a ``confidence`` from 0 to 1.
+        confidence: whether the reply has a ``confidence`` from 0 to 1.
         may_abstain: as in `read_answer`.
     """
-    return _answer_reply(_asked(task), direct, confidence, may_abstain)
+    return _answer_reply(_reply_key(task), direct, confidence, may_abstain)
 
 
-def _asked(task: Task) -> str:
+def _reply_key(task: Task) -> str:
     """The parts of a task that replies depend on, as a key: without the claim's speaker and date."""
     return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
 
@@ -149,17 +149,17 @@ def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: b
 
     schema: dict[str, Any] = {"type": "string"}
     if task["labels"]:
-        schema["enum"] = task["labels"] + [UNTOLD] * may_abstain
+        schema["enum"] = task["labels"] + [ABSTENTION] * may_abstain
     elif task["kind"] == "number":
         number = r"-?[0-9]+([.,/][0-9]+)*"
-        schema["pattern"] = rf"^({number}|\({UNTOLD[1:-1]}\))$" if may_abstain else f"^{number}$"
+        schema["pattern"] = rf"^({number}|\({ABSTENTION[1:-1]}\))$" if may_abstain else f"^{number}$"
     kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
     fields: dict[str, Any] = {"answer": (kind, ...)}
     if confidence:
         fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
     if not direct:
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
-    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # a base's fields would come first
+    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # fields of a base class would come first
     return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
 
 
@@ -178,27 +178,29 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The class of the final reply: an answer of the task that was also given, as the task compares texts.
+    """The class of the final reply, whose ``answer`` must be one of the given answers by the task's comparison.
 
     Args:
         task: the form of an answer.
-        given: the debaters' answers; without any, every answer of the task is valid.
+        given: the debaters' answers; if empty, every answer of the task is valid.
     """
-    return _final_reply(_asked(task), tuple(dict.fromkeys(given)))
+    return _final_reply(_reply_key(task), tuple(dict.fromkeys(given)))
 
 
 @lru_cache(maxsize=256)
 def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
     task: Task = json.loads(task_json)
-    answer: Any = _answer_reply(task_json, False, False, UNTOLD in given).model_fields["answer"].rebuild_annotation()
+    answer: Any = (
+        _answer_reply(task_json, False, False, ABSTENTION in given).model_fields["answer"].rebuild_annotation()
+    )
 
-    def held(text: str) -> str:
+    def check_given(text: str) -> str:
         if given and not any(same_answer(task, one, text) for one in given):
             raise ValueError(f"is {redact(text)[:80]!r}, which nobody answered; choose among {list(given)}")
         return text
 
     narrowed = [WithJsonSchema({"type": "string", "enum": list(given)})] if given else []
-    kind: Any = Annotated[answer, AfterValidator(held), *narrowed]
+    kind: Any = Annotated[answer, AfterValidator(check_given), *narrowed]
     return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
 
 
@@ -211,14 +213,14 @@ NOT_FOUND = re.compile(
     r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
     re.IGNORECASE,
 )
-"""How models without a schema say that no item helps."""
+"""Phrases by which models without a schema say that no item helps."""
 
 
 def _numbers(value: Any) -> Any:
-    """Numbers as a list if they are written in another way; other values unchanged."""
+    """The list of the numbers in a value, such as "1 and 3"; a value that is not only numbers is unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
-            raise ValueError("holds something that is no number")
+            raise ValueError("contains something that is not a number")
         read = [_numbers(item) for item in value]
         return [n for part in read for n in part] if all(isinstance(part, list) for part in read) else value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -241,7 +243,7 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Numbers in square brackets, or words that say that no item helps; a text with both is ambiguous and
+        """Parses numbers in square brackets, or a phrase for "no item helps"; a text with both is ambiguous and
         unusable."""
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
@@ -253,7 +255,7 @@ class SelectReply(Reply):
 
 @lru_cache(maxsize=256)
 def select_reply(size: int, most: int) -> type[SelectReply]:
-    """The class of replies that select at most ``most`` of ``size`` items; the reader drops other numbers."""
+    """The class of replies that select at most ``most`` of ``size`` items; invalid numbers are dropped later."""
     item = {"type": "integer", "minimum": 1, "maximum": size}
     schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
     kind = Annotated[list[int], BeforeValidator(_numbers), schema]
@@ -284,18 +286,18 @@ class ModeratorReply(Reply):
 def _moderator_reply(task_json: str) -> type[ModeratorReply]:
     answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
 
-    def none(value: Any) -> Any:
-        """Spellings of "none" that are not valid answers of the task."""
-        said = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
-        return None if said and read_answer(json.loads(task_json), value) is None else value
+    def none_if_spelled(value: Any) -> Any:
+        """None for a spelling of "none" that is not a valid answer of the task; other values unchanged."""
+        is_none = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
+        return None if is_none and read_answer(json.loads(task_json), value) is None else value
 
-    kind: Any = Annotated[answer | None, BeforeValidator(none)]
+    kind: Any = Annotated[answer | None, BeforeValidator(none_if_spelled)]
     return create_model("ModeratorReply", __base__=ModeratorReply, preferred=(kind, ...))
 
 
 def moderator_reply(task: Task) -> type[ModeratorReply]:
     """The class of replies that prefer one of the task's answers, or none."""
-    return _moderator_reply(_asked(task))
+    return _moderator_reply(_reply_key(task))
 
 
 class SameReply(Reply):
@@ -309,7 +311,7 @@ class SameReply(Reply):
 def verdicts_reply(count: int) -> type[VerdictsReply]:
     """The class of replies with one verdict for each of ``count`` statements: every index from 0 exactly once."""
 
-    def complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+    def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
         given = sorted(v.index for v in verdicts)
         if given != list(range(count)):
             raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
@@ -318,7 +320,7 @@ def verdicts_reply(count: int) -> type[VerdictsReply]:
     place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
     numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
     size = {"minItems": count, "maxItems": count}
-    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    kind = Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
     return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
 
 
@@ -331,7 +333,7 @@ def questions_reply(count: int) -> type[QuestionsReply]:
 
 @lru_cache(maxsize=256)
 def _schema_text(reply: type[Reply]) -> str:
-    return json.dumps(_strict(reply.model_json_schema()))
+    return json.dumps(_strict_schema(reply.model_json_schema()))
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
@@ -340,13 +342,13 @@ def reply_schema(reply: type[Reply]) -> dict[str, Any]:
     return schema
 
 
-def _strict(node: Any) -> Any:
+def _strict_schema(node: Any) -> Any:
     if isinstance(node, list):
-        return [_strict(item) for item in node]
+        return [_strict_schema(item) for item in node]
     if not isinstance(node, dict):
         return node
-    kept = {k: v for k, v in node.items() if not (k in ("title", "default", "description") and isinstance(v, str))}
-    result = {k: _strict(v) for k, v in kept.items()}
+    needed = {k: v for k, v in node.items() if not (k in ("title", "default", "description") and isinstance(v, str))}
+    result = {k: _strict_schema(v) for k, v in needed.items()}
     if "properties" in result:
         result["required"] = list(result["properties"])
         result["additionalProperties"] = False
@@ -354,14 +356,14 @@ def _strict(node: Any) -> Any:
 
 
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
-    """The schema for an endpoint that turns any schema into a grammar at no cost, such as llama.cpp.
+    """The schema for an endpoint that makes a grammar of every schema at no cost, such as llama.cpp.
 
-    A weak model needs the grammar to end its texts and lists, to number its verdicts and to cite only shown evidence.
+    Without the grammar a weak model does not end its texts and lists, number its verdicts and cite only shown evidence.
 
     Args:
-        reply: the reply.
+        reply: the class of the reply.
         evidence_ids: ids that may be cited.
-        longest: most characters of a text.
+        longest: maximum number of characters of a text.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})

@@ -1,4 +1,4 @@
-"""Robustness of a verdict: which evidence is removed before each repetition of the deciding step, and the results."""
+"""Robustness of a verdict: the evidence removed before each repetition of the deciding step, and the results."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from moot.retrievers._normalise import words_of
 from typing_extensions import TypedDict
 
 SAME_FACT = 0.4
-"""Share of the shorter quote's words that two quotes must have in common to count as the same; our choice.
+"""Share of the shorter quote's words that two quotes must have in common to count as the same fact; our choice.
 
-Of 20 pairs of quotes that state one fact in different words 17 reach it, of 20 that state two facts about one thing
-2 (tests/graphs/same_facts.jsonl).
+It is reached by 17 of 20 pairs of quotes that state one fact in different words, and by 2 of 20 pairs that state
+different facts about one thing (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
-"""Fewest letters of a word that counts; figures always count."""
+"""Minimum number of letters of a word that counts; figures always count."""
 FEWEST_WORDS = 3
-"""Fewest words that two quotes must have in common."""
+"""Minimum number of words that two quotes must have in common."""
 MOST_NAMES = 3
-"""Most origins that a sentence names."""
+"""Maximum number of origins that a sentence names."""
 LONGEST_NAME = 80
-"""Characters of one."""
+"""Maximum number of characters of an origin's name in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
 """The repeated step, in words."""
 
@@ -31,10 +31,10 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 class Check(TypedDict):
     """A repetition of the deciding step.
 
-    ``kind`` says with which evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all
-    but a ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``. ``without`` names
-    the removed origins, ``evidence_ids`` the rest, in order; ``turns_left_out`` counts answers based on nothing else.
-    ``same`` says whether the answer is the verdict; null if there is no answer, and ``outcome`` says why.
+    ``kind`` names its evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all but a
+    ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``. ``without`` names the
+    removed origins, ``evidence_ids`` the other evidence, in order; ``turns_left_out`` counts answers that cite only
+    removed origins. ``same`` says whether the answer is the verdict; null without an answer, and ``outcome`` says why.
     """
 
     kind: Literal["all", "origin", "pair", "reversed", "no_evidence"]
@@ -49,9 +49,9 @@ class Check(TypedDict):
 class Robustness(TypedDict):
     """The evidence that a verdict depends on. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
 
-    ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` whether the verdict stands without any
-    one origin, null if unknown; ``falls_without`` names the origins without which it falls; ``said`` is all
-    this in words.
+    ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` says whether the verdict stays the
+    same without any single origin, null if unknown; ``falls_without`` names the origins without which it changes;
+    ``said`` is all this in words.
     """
 
     step: Literal["judge", "answer"]
@@ -65,12 +65,12 @@ class Robustness(TypedDict):
 def checks_of(
     evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Iterable[str]], cited: Iterable[str]
 ) -> list[Check]:
-    """The checks to make: the evidence to take away, the most informative first.
+    """The checks to make, each with its evidence; the most informative checks come first.
 
     Args:
         evidence: the evidence of the deciding step.
         names: the origin of each piece, by its id.
-        quoted: by origin, its verified quotes.
+        quoted: the verified quotes from each origin, by its name.
         cited: the origins that the verdict cites, which come first.
     """
     ids = [piece["id"] for piece in evidence]
@@ -78,7 +78,7 @@ def checks_of(
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
     some = set(cited)
 
-    def check(kind: Any, *without: str) -> Check:
+    def make_check(kind: Any, *without: str) -> Check:
         left = [id for id in ids if names[id] not in without]
         return {
             "kind": kind,
@@ -90,34 +90,36 @@ def checks_of(
             "outcome": "not_asked",
         }
 
-    first = [check("origin", name) for name in ordered if name in some]
-    rest = [check("origin", name) for name in ordered if name not in some]
+    first = [make_check("origin", name) for name in ordered if name in some]
+    rest = [make_check("origin", name) for name in ordered if name not in some]
     pairs = [
-        check("pair", *pair) for pair in combinations(ordered, 2) if say_the_same(*(quoted.get(n, ()) for n in pair))
+        make_check("pair", *pair)
+        for pair in combinations(ordered, 2)
+        if state_same_fact(*(quoted.get(n, ()) for n in pair))
     ]
-    turned = [{**check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
-    return [*first, *turned, check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
+    turned = [{**make_check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
+    return [*first, *turned, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
 
 
-def say_the_same(ones: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether a quote of one origin states the same as a quote of another, judged by their words.
+def state_same_fact(quotes: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a quote from one origin states the same fact as a quote from another origin, by their words.
 
     Args:
-        ones: quotes from one origin.
-        others: quotes from another one.
+        quotes: quotes from one origin.
+        others: quotes from another origin.
     """
-    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, ones) for b in map(content_words, others))
+    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, quotes) for b in map(content_words, others))
 
 
 def content_words(quote: str) -> set[str]:
-    """The words of a quote that count: long ones and figures."""
+    """The words of a quote that count: long words and figures."""
     return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
 
 
 def overlap(one: set[str], other: set[str]) -> float:
-    """The share of the smaller set's words that both have, from 0 to 1; 0 if too few are in common.
+    """The share of the smaller set's words that are in both sets, from 0 to 1; 0 if too few words are in common.
 
-    If both have figures, one figure must be the same: 5.2 per cent in March is not 6.1 per cent in June.
+    If both sets have figures, one figure must be the same: 5.2 per cent in March is not 6.1 per cent in June.
     """
     figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
     if all(figures) and not figures[0] & figures[1]:
@@ -126,7 +128,7 @@ def overlap(one: set[str], other: set[str]) -> float:
     return common / min(len(one), len(other)) if common >= FEWEST_WORDS else 0.0
 
 
-def came_to(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
+def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
     """The result of the checks.
 
     Args:
@@ -148,47 +150,47 @@ def came_to(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked
         "falls_without": falls,
         "said": "",
     }
-    return {**found, "said": " ".join(sentences(found))}
+    return {**found, "said": " ".join(result_sentences(found))}
 
 
-def sentences(found: Robustness) -> list[str]:
-    """The result in words: first whether the verdict holds without any one source."""
-    of = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
+def result_sentences(found: Robustness) -> list[str]:
+    """The result in sentences; the first says whether the verdict holds without any single source."""
+    by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])
     if not found["checks"]:
-        return ["Nothing to take away: the verdict was decided without evidence."]
-    if any(one["same"] is not True for one in of["all"]):
-        other = of["all"][0]["answer"] or "nothing"
-        return [f"Not known: asked with all the evidence, {STEPS['answer']} says {other}, so it cannot tell."]
-    said = []
+        return ["There is no evidence to remove: the verdict was decided without evidence."]
+    if any(one["same"] is not True for one in by_kind["all"]):
+        other = by_kind["all"][0]["answer"] or "nothing"
+        return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]
+    lines = []
     if found["falls_without"]:
-        said.append(f"Falls without {any_of(found['falls_without'])}.")
+        lines.append(f"Falls without {origins_in_words(found['falls_without'])}.")
     elif found["holds"]:
-        said.append("Holds without any one source.")
+        lines.append("Holds without any one source.")
     else:
-        said.append("Whether it holds without any one source is not known.")
-    if pairs := [one["without"] for one in of["pair"] if one["same"] is False]:
+        lines.append("Whether it holds without any one source is not known.")
+    if pairs := [one["without"] for one in by_kind["pair"] if one["same"] is False]:
         pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
-        said += [
-            f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
+        lines += [
+            f"Falls without both {origins_in_words(pair[:1])} and {origins_in_words(pair[1:])}, which say the same."
             for pair in pairs[:MOST_NAMES]
         ]
     if again.get("reversed") is False:
-        said.append("Changes if the evidence is read in reversed order.")
+        lines.append("Changes if the evidence is read in reversed order.")
     if again.get("no_evidence"):
-        said.append("The same answer comes without any evidence.")
-    if of["all"]:
-        said.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no single judge decided.")
+        lines.append("The same answer comes without any evidence.")
+    if by_kind["all"]:
+        lines.append(f"No single judge decided, so the checks repeat {STEPS['answer'].rstrip(',')}.")
     if found["not_asked"]:
-        said.append(f"{found['not_asked']} more could have been asked (robustness_calls).")
+        lines.append(f"{found['not_asked']} more checks were not made (robustness_calls).")
     if unknown:
-        said.append(f"{unknown} of {len(found['checks'])} gave no answer.")
-    return said
+        lines.append(f"{unknown} of {len(found['checks'])} checks gave no answer.")
+    return lines
 
 
-def any_of(names: Sequence[str]) -> str:
-    """Origins in words: ``a.org or b.org``; of many only the first few."""
-    told = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
+def origins_in_words(names: Sequence[str]) -> str:
+    """Origins in words: ``a.org or b.org``; only the first few of many."""
+    first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
     left = len(names) - MOST_NAMES
-    return " or ".join(told) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")
+    return " or ".join(first) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

@@ -1,14 +1,14 @@
 """Shortens prompts to a limit: evidence of the lowest rank is left out first, then the oldest rounds.
 
-A prompt's data consists of elements whose tags only moot can write (`moot.prompts.as_data`), so it can be taken
-apart again: pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
-The order of removal, until the rest fits:
+A prompt's data consists of elements whose tags only moot can write (`moot.prompts.as_data`), so it can be divided
+again: into pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
+The order of removal, until the prompt fits:
 
-1. Evidence, the lowest rank first: its rank in a search, else in the words that it shares with the claim
-   (`ranks_by_words`). Evidence cited in the prompt goes last. The last piece that fits,
-   and one that would take more than half of the space, is shown in part; the only cited one may take all of it.
-   A quarter of the prompt stays for evidence.
-2. The oldest rounds, equally from each debate; the last one stays.
+1. Evidence, the lowest rank first: its rank in a search, else by the words that it shares with the claim
+   (`ranks_by_words`). Evidence cited in the prompt is removed last. The last piece that fits, and a piece that would
+   take more than half of the space, are shown in part; a piece that is the only cited one may take all of it.
+   A quarter of the prompt is reserved for evidence.
+2. The oldest rounds, equally from each debate; the last round stays.
 3. The ends of the longest reasons and arguments.
 4. The rest of the evidence.
 
@@ -27,16 +27,16 @@ from typing import Literal
 from moot.nodes._models.contexts import bytes_of
 from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 
-SHARE = 0.25
-"""The share of a prompt kept for evidence, if there is as much, before rounds are left out."""
-LEAST_PART = 400
-"""Fewest bytes of a piece of evidence that is shown in part."""
-LEAST_SAID = 160
+EVIDENCE_SHARE = 0.25
+"""The share of a prompt that is reserved for evidence: rounds are left out before evidence gets less."""
+FEWEST_PART_BYTES = 400
+"""Minimum number of bytes of a piece of evidence that is shown in part."""
+FEWEST_REASONS_BYTES = 160
 """Bytes of reasons and arguments that are always shown."""
 TAIL = 1200
 """Characters at the end of a part that are searched for the end of a sentence."""
 TRIES = 10
-STEP = 100
+BYTES_PER_TRY = 100
 """Bytes by which each try shows less, because parts end with a sentence."""
 
 EVIDENCE, ROUNDS, LINES = (
@@ -45,7 +45,7 @@ EVIDENCE, ROUNDS, LINES = (
     ("retrieval", "critic", "reflections"),
 )
 _ELEMENT = re.compile(rf"<({'|'.join((*EVIDENCE, *ROUNDS, *LINES))})( [^<>]*)?>\n(.*?)\n</\1>", re.DOTALL)
-_SAID = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTALL)
+_REASONS = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTALL)
 _CLAIM = re.compile(r"<(claim|question)>\n(.*?)\n</\1>", re.DOTALL)
 _ATTRIBUTE = re.compile(r' (\w+)="([^"]*)"')
 _HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
@@ -58,10 +58,10 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A unit that may be left out, from ``start`` to before ``end`` in its text.
+    """A part of a text that may be left out, from ``start`` to before ``end`` in its text.
 
-    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is its debate in a record.
-
+    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is the debate of a round in a
+    record.
     """
 
     kind: Literal["evidence", "round"]
@@ -78,14 +78,14 @@ class ShortenedTexts:
     """Texts within a limit.
 
     Attributes:
-        texts: the texts, in the same number.
+        texts: the shortened texts, as many as before.
         evidence: number of pieces left out.
         in_part: number of pieces shown in part.
         of_evidence: number of all pieces.
         rounds: the rounds left out, by number.
         of_rounds: number of all rounds.
-        said: number of reasons and arguments shown in part.
-        ids: ids of the pieces left out, without those that remaining turns cite.
+        reasons_cut: number of reasons and arguments shown in part.
+        ids: ids of the pieces left out, unless remaining turns cite them.
         size: bytes of the texts; more than the limit if even the shortest version is longer.
     """
 
@@ -95,7 +95,7 @@ class ShortenedTexts:
     of_evidence: int = 0
     rounds: list[int] = field(default_factory=list)
     of_rounds: int = 0
-    said: int = 0
+    reasons_cut: int = 0
     ids: list[str] = field(default_factory=list)
     size: int = 0
 
@@ -105,8 +105,8 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
     Args:
         texts: the data of a prompt, or of each message of a conversation.
-        most: most bytes of UTF-8 of all texts together.
-        ranks: ranks of evidence by id, 1 or less is best; pieces without a rank are ranked by their words.
+        most: maximum number of bytes of UTF-8 of all texts together.
+        ranks: ranks of evidence by id, the lowest is best; pieces without a rank are ranked by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
@@ -119,21 +119,21 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
             newest[unit.series] = max(unit.place, newest.get(unit.series, 0))
         pieces += [unit for unit in group if unit.kind == "evidence"]
         old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
-    known = {**_near_the_claim(texts, [unit for unit in pieces if unit.id not in (ranks or {})]), **(ranks or {})}
+    known = {**_ranks_by_claim(texts, [unit for unit in pieces if unit.id not in (ranks or {})]), **(ranks or {})}
     pieces.sort(key=lambda unit: (unit.id not in cited, known.get(unit.id, unit.place)))
     shown = cited & {unit.id for unit in pieces}
-    alone = min(shown) if len(shown) == 1 else ""
+    only_cited = min(shown) if len(shown) == 1 else ""
     aim = most
     for attempt in range(TRIES):
-        made = _within(texts, lists, pieces, alone, old, aim, size)
+        made = _shorten_to(texts, lists, pieces, only_cited, old, aim, size)
         if made.size <= most:
             break
-        aim -= made.size - most + attempt * STEP
+        aim -= made.size - most + attempt * BYTES_PER_TRY
     return made
 
 
-def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
-    """By id, the ranks of pieces by the words that they share with a prompt's claim; empty without a claim."""
+def _ranks_by_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
+    """Ranks of pieces by the words that they share with a prompt's claim, by id; empty without a claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
     return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
@@ -141,18 +141,18 @@ def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, i
 
 @lru_cache(maxsize=8)
 def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
-    """Cached, because the speakers of a debate are shown the same texts."""
+    """The same as `ranks_by_words`; cached, because the speakers of a debate are shown the same texts."""
     return ranks_by_words(claim, texts)
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
     """Leaves out whole elements of texts that are still too long: evidence from its end, then the oldest rounds.
 
-    Possibly only the claim and the text around it remain. Used for decisions with little budget left.
+    Possibly only the claim and the text around it remain. It serves decisions for which little budget is left.
 
     Args:
         made: from `shorten`.
-        most: most bytes of UTF-8 of all texts together.
+        most: maximum number of bytes of UTF-8 of all texts together.
     """
     found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
     evidence = [one for one in found if one[1][1] in EVIDENCE]
@@ -171,25 +171,25 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
         made,
         texts=texts,
         evidence=made.evidence + len(pieces),
-        said=made.said + len(gone) - len(pieces),
+        reasons_cut=made.reasons_cut + len(gone) - len(pieces),
         ids=sorted({*made.ids, *ids}),
         size=sum(map(bytes_of, texts)),
     )
 
 
-def _within(
+def _shorten_to(
     texts: Sequence[str],
     lists: Sequence[Sequence[Sequence[Unit]]],
     pieces: Sequence[Unit],
-    alone: str,
+    only_cited: str,
     old: Sequence[Unit],
     aim: int,
     size: int,
 ) -> ShortenedTexts:
-    """The texts within about ``aim`` bytes: notes and marks may make them longer."""
+    """Shortens the texts to about ``aim`` bytes; notes and marks may make them longer."""
     shown, rounds = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - shown - rounds)
-    allotted = _allotted(pieces, alone, max(room - rounds, min(shown, int(aim * SHARE))))
+    allotted = _allot_bytes(pieces, only_cited, max(room - rounds, min(shown, int(aim * EVIDENCE_SHARE))))
     gone: set[Unit] = set()
     for _, same in groupby(sorted(old, key=lambda unit: unit.place), key=lambda unit: unit.place):
         if sum(allotted.values()) + rounds <= room:
@@ -198,15 +198,17 @@ def _within(
         rounds -= sum(_size(unit) for unit in left)
         gone.update(left)
     if gone and rounds < room:
-        allotted = _allotted(pieces, alone, room - rounds)  # the space gained by leaving out whole rounds
-    over, said = sum(allotted.values()) + rounds - room, 0
-    written = _written(texts, lists, allotted, gone)
+        allotted = _allot_bytes(pieces, only_cited, room - rounds)  # the space gained by leaving out whole rounds
+    over, reasons_cut = sum(allotted.values()) + rounds - room, 0
+    written = _with_remaining_units(texts, lists, allotted, gone)
     if over > 0:
-        longest, saved, said = _longest_said(written, over)
+        longest, saved, reasons_cut = _longest_reasons(written, over)
         if saved < over:
-            allotted = _allotted(pieces, alone, max(0, sum(allotted.values()) - (over - saved)))
-            written = _written(texts, lists, allotted, gone)
-        written = [_SAID.sub(lambda found: f"{found[1]}{_part(found[3], longest)}{found[4]}", one) for one in written]
+            allotted = _allot_bytes(pieces, only_cited, max(0, sum(allotted.values()) - (over - saved)))
+            written = _with_remaining_units(texts, lists, allotted, gone)
+        written = [
+            _REASONS.sub(lambda found: f"{found[1]}{_beginning(found[3], longest)}{found[4]}", one) for one in written
+        ]
     seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
     return ShortenedTexts(
         written,
@@ -215,7 +217,7 @@ def _within(
         of_evidence=len(pieces),
         rounds=sorted({unit.place for unit in gone}),
         of_rounds=len({unit.place for found in lists for group in found for unit in group if unit.kind == "round"}),
-        said=said,
+        reasons_cut=reasons_cut,
         ids=sorted({unit.id for unit in pieces} - seen),
         size=sum(map(bytes_of, written)),
     )
@@ -225,16 +227,16 @@ def _size(unit: Unit) -> int:
     return bytes_of(unit.text) + 1
 
 
-def _allotted(pieces: Sequence[Unit], alone: str, room: int) -> dict[Unit, int]:
-    """Bytes for each piece shown, the best first; a piece shown in part gets fewer than it has.
+def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
+    """Bytes for each piece shown, the best first; a piece shown in part gets fewer bytes than it has.
 
     ``alone`` is the id of the only cited piece, if there is one: a verdict depends on its text.
     """
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2
     for unit in pieces:
-        given = min(_size(unit), room if unit.id == alone else half, room)
-        if given < min(_size(unit), LEAST_PART):
+        given = min(_size(unit), room if unit.id == only_cited else half, room)
+        if given < min(_size(unit), FEWEST_PART_BYTES):
             break
         allotted[unit] = given
         room -= given
@@ -245,7 +247,7 @@ def _allotted(pieces: Sequence[Unit], alone: str, room: int) -> dict[Unit, int]:
     return allotted
 
 
-def _written(
+def _with_remaining_units(
     texts: Sequence[str], lists: Sequence[Sequence[Sequence[Unit]]], allotted: Mapping[Unit, int], gone: set[Unit]
 ) -> list[str]:
     """The texts, each list with its remaining units."""
@@ -265,36 +267,40 @@ def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Un
     if group[0].kind == "round":
         rest = [unit.text for unit in group if unit not in gone]
         series = dict.fromkeys(unit.series for unit in group if unit in gone)
-        out = [_rounds(sorted({unit.place for unit in gone & {*group} if unit.series == of}), of) for of in series]
-        return [_note(" and ".join(out)), *rest] if out else rest
+        out = [
+            _rounds_in_words(sorted({unit.place for unit in gone & {*group} if unit.series == debate}), debate)
+            for debate in series
+        ]
+        return [_note_of_missing(" and ".join(out)), *rest] if out else rest
     kept = [unit for unit in group if unit in allotted]
     cut = {unit for unit in kept if allotted[unit] < _size(unit)}
     rest = [_cut_element(unit.text, allotted[unit]) if unit in cut else unit.text for unit in kept]
-    said = [_pieces(len(group) - len(kept), more=bool(kept))] if len(kept) < len(group) else []
-    said += [f"the rest of each text that ends in {GAP}"] if cut else []
-    return [*rest, _note(" and ".join(said))] if said else rest
+    missing = [_pieces_in_words(len(group) - len(kept), more=bool(kept))] if len(kept) < len(group) else []
+    missing += [f"the rest of each text that ends in {GAP}"] if cut else []
+    return [*rest, _note_of_missing(" and ".join(missing))] if missing else rest
 
 
-def _note(what: str) -> str:
-    """The sentence that tells a model what is missing."""
-    return f"(Left out here, as the prompt would otherwise be too long: {what}.)"
+def _note_of_missing(missing: str) -> str:
+    """The sentence that tells a model which parts are missing."""
+    return f"(Left out here, as the prompt would otherwise be too long: {missing}.)"
 
 
-def _pieces(count: int, more: bool) -> str:
+def _pieces_in_words(count: int, more: bool) -> str:
     return f"{count}{' more' if more else ''} piece{'s' if count > 1 else ''} of evidence"
 
 
-def _rounds(numbers: Sequence[int], series: str = "") -> str:
+def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
     rounds = f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
     return f"{rounds} of the {series} debate" if series else rounds
 
 
-def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """The most bytes for each text of reasons, so that all together lose enough; the loss, and how many are cut."""
-    sizes = sorted((bytes_of(found[3]) for text in texts for found in _SAID.finditer(text)), reverse=True)
-    longest, saved = max([LEAST_SAID, *sizes]), 0
+def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
+    """The maximum bytes for each text of reasons so that ``over`` bytes are saved; the bytes saved, and the number of
+    texts cut."""
+    sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
+    longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0
     for number, following in enumerate([*sizes[1:], 0], 1):
-        lower = max(following, LEAST_SAID)
+        lower = max(following, FEWEST_REASONS_BYTES)
         if saved + number * (longest - lower) >= over:
             longest -= -(-(over - saved) // number)
             break
@@ -303,13 +309,13 @@ def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
 
 
 def _cut_element(text: str, most: int) -> str:
-    """An element with its text cut, so that the whole has about so many bytes."""
+    """An element whose text is cut so that the element has about ``most`` bytes."""
     head, _, rest = text.partition("\n")
     body, _, end = rest.rpartition("\n")
-    return f"{head}\n{_part(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
+    return f"{head}\n{_beginning(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
 
 
-def _part(text: str, most: int) -> str:
+def _beginning(text: str, most: int) -> str:
     """The beginning of a text that is too long, up to the end of a sentence or of a word."""
     if bytes_of(text) <= most:
         return text
@@ -321,11 +327,11 @@ def _part(text: str, most: int) -> str:
     return f"{head.rstrip().removesuffix(GAP).rstrip()} {GAP}"
 
 
-# --- what a prompt is made of ----------------------------------------------------------------------------------------
+# --- the parts of a prompt --------------------------------------------------------------------------------------------
 
 
 def lists_of(text: str) -> Iterator[list[Unit]]:
-    """Evidence, rounds and lines of a record that follow each other, list by list.
+    """The lists in a text: units of evidence, rounds or lines of a record that follow each other.
 
     Args:
         text: data of a prompt.
@@ -354,7 +360,7 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """The unit of an element; an answer begins at the heading of its round, a piece has no position yet."""
+    """The unit of an element; the unit of an answer begins at the heading of its round, a piece has no position yet."""
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:
@@ -367,7 +373,7 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The lines of a record, each with the following lines without a round; empty for other elements."""
+    """The lines of a record, each with the lines after it that have no round; empty for other elements."""
     if found[1] not in LINES:
         return []
     starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]

@@ -13,7 +13,7 @@ from moot.nodes._runtime.turns import Citation
 from moot.prompts import as_data
 from moot.prompts._files import blocks_or_none, enclose, without_brackets
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._excerpts import shown_text
 from moot.retrievers._normalise import WEB_SEARCHES
 
@@ -26,7 +26,7 @@ def show_claim(claim: str, task: Task) -> str:
 def show_origin(task: Task) -> str:
     """The speaker and date of the claim, if known; else empty."""
     known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
-    origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
+    origin = "\n".join(f"{name}: {value}" for name, value in known.items() if value)
     return as_data(f"{task['subject']}_origin", origin) if origin else ""
 
 
@@ -45,17 +45,17 @@ def show_evidence(
     nothing: str = NOTHING,
     about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
 ) -> str:
-    """Evidence, each piece with its id; without evidence, the words that say why.
+    """Evidence, each piece with its id; without evidence, ``nothing``.
 
-    A prompt that is too long leaves out pieces by their ranks; pieces without a rank by their words (`shorten`).
+    A prompt that is too long leaves out pieces by their ranks, or by their words if they have no rank (`shorten`).
 
     Args:
         evidence: the pieces to show.
-        nothing: the text if there is none.
-        about: further data on a piece: our own names and figures, no free text.
+        nothing: the text that says why there is no evidence.
+        about: takes a piece; returns further data on it: our own names and figures, no free text.
     """
     shown = active_evidence(evidence)
-    blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
+    blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
     text = RankedText(blocks_or_none(blocks, empty=nothing))
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
     return text
@@ -68,14 +68,14 @@ def best_rank(piece: Evidence, place: int) -> int:
 
 def show_given(evidence: Iterable[Evidence]) -> str:
     """The given texts under a heading, for prompts without other evidence; empty if there are none."""
-    given = given_in(evidence)
+    given = given_evidence(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
     """Removes the titles of pieces from a web search (or from bm25, if it replaces the web).
 
-    Wikipedia's pieces keep theirs, because the titles of its articles are not headlines.
+    Wikipedia's pieces keep their titles, because these are not headlines.
     """
     asked = ("web", *WEB_SEARCHES)
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -85,12 +85,12 @@ def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list
 def show_pool(pool: Iterable[Evidence]) -> str:
     """Evidence to select from, each item with its number from 1, and with its id for citations."""
     blocks = (
-        as_data("item", _passage(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
+        as_data("item", _piece_text(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
     )
     return blocks_or_none(blocks, empty="(the pool is empty)")
 
 
-def _passage(piece: Evidence) -> str:
+def _piece_text(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
     end = " (a summary)" if "summary_of" in piece else ""
@@ -103,7 +103,7 @@ def show_answers(
 ) -> str:
     """Answers of debaters under a heading; empty if there are none.
 
-    Reasons have their own tag, and checked citations another one that only moot can write, so a model cannot forge a
+    Reasons have their own tag, and checked citations a tag that only moot can write, so a model cannot forge a
     citation.
 
     Args:
@@ -118,7 +118,7 @@ def show_answers(
     for turn in turns:
         by = {"by": turn["agent"]} | ({"round": str(turn["round"])} if several else {})
         had = {"evidence": ", ".join(turn.get("evidence_ids") or []) or "none"} if evidence_ids else {}
-        blocks.append(enclose("answer", _said(turn, confidence), **by, **had))
+        blocks.append(enclose("answer", _answer_lines(turn, confidence), **by, **had))
     return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
 
 
@@ -128,13 +128,13 @@ def show_opponents(turns: Iterable[Turn]) -> str:
 
 
 def show_person(turns: Iterable[Turn]) -> str:
-    """A person's remarks and questions about drafts of the verdict; or empty."""
+    """A person's remarks and questions about drafts of the verdict; empty without any."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
             blocks.append(as_data("remark", remark, round=str(turn["round"])))
         if question := turn.get("question"):
-            blocks.append(f"{as_data('draft', _draft(turn['proposed']))}\n{as_data('question', question)}")
+            blocks.append(f"{as_data('draft', _draft_text(turn['proposed']))}\n{as_data('question', question)}")
     return "\n".join([FROM_A_PERSON, *blocks]) if blocks else ""
 
 
@@ -144,13 +144,13 @@ FROM_A_PERSON = (
 )
 
 
-def _draft(proposed: Mapping[str, Any]) -> str:
+def _draft_text(proposed: Mapping[str, Any]) -> str:
     reasons = (f"{one['agent']}: {one['reasons']}" for one in proposed["reasons"])
     return "\n".join([f"Verdict: {proposed['verdict']}", *reasons])
 
 
 def show_persona(persona: str | None) -> str:
-    """The debater's persona, an instruction of the user's; empty if there is none."""
+    """The instruction to adopt a persona, whose text is the user's; empty without a persona."""
     return f"Speak as: {without_brackets(persona)}" if persona else ""
 
 
@@ -164,7 +164,7 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:
-        same = [turn for turn, of in zip(turns, groups, strict=True) if of == group]
+        same = [turn for turn, other in zip(turns, groups, strict=True) if other == group]
         count = f"{len(same)} of {len(turns)} gave this answer:"
         parts.append(show_answers(same, heading=count, confidence=True))
     return "\n\n".join(parts)
@@ -174,17 +174,17 @@ def show_heard(turns: Iterable[Turn]) -> str:
     """Summaries of a round, and reviews of the reader's answer, under headings; empty if there are none."""
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
-    reviews = [_review(turn) for turn in usable if "comment" in turn]
+    reviews = [_review_block(turn) for turn in usable if "comment" in turn]
     lines = ["In short, the last round:", *summaries] if summaries else []
     return "\n".join([*lines, *(["Reviews of your answer:", *reviews] if reviews else [])])
 
 
-def _review(turn: Turn) -> str:
+def _review_block(turn: Turn) -> str:
     sure = f"How sure the reviewer is, from 1 to 10: {turn.get('confidence'):g}"
     return as_data("review", f"{sure}\n{turn.get('comment')}", by=turn["agent"])
 
 
-def _said(turn: Turn, confidence: bool) -> list[str]:
+def _answer_lines(turn: Turn, confidence: bool) -> list[str]:
     """An answer as lines and tags."""
     answer = turn.get("answer")
     if answer is None:
@@ -196,11 +196,11 @@ def _said(turn: Turn, confidence: bool) -> list[str]:
 
 def show_citations(citations: Iterable[Citation]) -> list[str]:
     """Citations, each with the result of its check, in their own tag; an empty list if there are none."""
-    lines = [_cited(citation) for citation in citations]
+    lines = [_citation_line(citation) for citation in citations]
     return [enclose("citations", lines)] if lines else []
 
 
-def _cited(citation: Citation) -> str:
+def _citation_line(citation: Citation) -> str:
     """One line that starts with the result of the check, so that no quote or id can imitate a result."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
@@ -213,7 +213,7 @@ def _one_line(text: str) -> str:
 
 
 def show_history(turns: Sequence[Turn]) -> str:
-    """A debate's answers by round; each with the ids of its debater's evidence, if any debater had some."""
+    """A debate's answers by round; if any debater had evidence, each with the ids of its debater's evidence."""
     rounds = sorted({turn["round"] for turn in turns})
     had = any(turn.get("evidence_ids") for turn in turns)
     return "\n\n".join(
@@ -226,27 +226,30 @@ MEASURES = {
     "answer_relevance": "how directly it spoke to what was asked",
     "consistency": "how close in meaning its answers were to the evidence it had",
 }
-"""The meaning of scores, for their readers."""
+"""The meaning of scores, for the models that read them."""
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
-    """Average scores of each debater, for measures with any value, under a heading that explains them; else empty.
+    """Average scores of each debater under a heading that explains them; empty if no score is known.
 
     Args:
         scores: by debater and measure, 0 to 1; None if a measure is not known in any round.
-        turns: the answers that were scored; each average is then shown with its number of rounds.
+        turns: the answers that were scored; with them, each average is shown with its number of rounds.
     """
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
-    def mean(agent: str, name: str, value: float | None) -> str:
+    def mean_text(agent: str, name: str, value: float | None) -> str:
         count = known[agent, name]
         over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
         return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
 
-    measured = dict.fromkeys(name for of in scores.values() for name, value in of.items() if value is not None)
+    measured = dict.fromkeys(name for means in scores.values() for name, value in means.items() if value is not None)
     if not measured:
         return ""
-    lines = (f"- {agent}: {', '.join(mean(agent, m, of.get(m)) for m in measured)}" for agent, of in scores.items())
+    lines = (
+        f"- {agent}: {', '.join(mean_text(agent, m, means.get(m)) for m in measured)}"
+        for agent, means in scores.items()
+    )
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
 
@@ -265,18 +268,18 @@ def show_why(
     Args:
         votes: the votes of the last round.
         low: if all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
-            if none does and every round is held. None if the answers are not the same.
-        unsupported: statements that lower a faithfulness, each with its debater.
+            if no score does and there are always all rounds. None if the answers are not the same.
+        unsupported: statements that lower a faithfulness score, each with its debater.
     """
-    said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
-    answers = as_data("answers", "\n".join(said))
+    lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]
+    answers = as_data("answers", "\n".join(lines))
     if low is None:
         why = "Why there is another round: the last answers are not the same. Look for what decides between them."
         return f"{why}\n{answers}"
     if not low:
         return f"The last answers agree; every round is held here all the same. {BEAR_OUT}\n{answers}"
     scores = (
-        f"- {agent}: {name.replace('_', ' ')} {compared(value, least)} ({MEASURES[name]})"
+        f"- {agent}: {name.replace('_', ' ')} {score_and_threshold(value, least)} ({MEASURES[name]})"
         for agent, name, value, least in low
     )
     why = "Why there is another round: the last answers agree, but some of their scores are too low."
@@ -286,14 +289,14 @@ def show_why(
     return "\n".join(lines)
 
 
-def compared(value: float | None, threshold: float) -> str:
-    """A score beside its threshold, with two decimals, or more if the threshold or the difference needs them."""
-    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
+def score_and_threshold(value: float | None, threshold: float) -> str:
+    """A score and its threshold, with two decimals, or more if the threshold or the difference needs them."""
+    decimals = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
-        return f"unknown (needs {threshold:.{given}f})"
+        return f"unknown (needs {threshold:.{decimals}f})"
     if value >= threshold:
-        return f"{value:.{given}f} >= {threshold:.{given}f}"
-    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
+        return f"{value:.{decimals}f} >= {threshold:.{decimals}f}"
+    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(decimals))
     return next(text for text in shown if len(set(text.split(" < "))) == 2)
 
 

@@ -11,18 +11,18 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
 
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import QUOTES, UNTOLD, fold, strict
+from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold, normal_option
 from moot.prompts._files import as_data, without_brackets
 from moot.retrievers._evidence import clean
 
 LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
-"""Characters."""
+"""Maximum number of characters of a claim, a label and an option."""
 
 SUPPORTED = ("support", "supports", "supported")
 REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
@@ -39,14 +39,14 @@ OPEN = "the evidence settles the claim neither way"
 
 @dataclass(frozen=True)
 class KnownTask:
-    """A task by name. ``labels`` have each label's meaning and its other spellings."""
+    """A task with a name. ``labels`` are triples: a label, its meaning and its other spellings."""
 
     kind: Literal["labels", "choice", "short_answer", "number", "expression"]
     about: str
     labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
 
-def _claims(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> KnownTask:
+def _claim_task(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> KnownTask:
     labels = [(supported, TRUE, SUPPORTED), (refuted, FALSE, REFUTED)]
     if unsettled:
         labels.append((unsettled, OPEN, UNSETTLED))
@@ -70,16 +70,16 @@ TASKS: dict[str, KnownTask] = {
     "short_answer": KnownTask("short_answer", "a name, phrase or span"),
     "number": KnownTask("number", "a number, compared by its value"),
     "expression": KnownTask("expression", "a mathematical expression in LaTeX"),
-    "fever": _claims("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
-    "feverous": _claims("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
-    "faviq": _claims("FaVIQ: two labels", "SUPPORTS", "REFUTES"),
-    "averitec": _claims("AVeriTeC: four labels", "Supported", "Refuted", "Not Enough Evidence", _MIXED),
+    "fever": _claim_task("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "feverous": _claim_task("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "faviq": _claim_task("FaVIQ: two labels", "SUPPORTS", "REFUTES"),
+    "averitec": _claim_task("AVeriTeC: four labels", "Supported", "Refuted", "Not Enough Evidence", _MIXED),
     "hover": KnownTask("labels", "HoVer: two labels", _HOVER),
-    "scifact": _claims("SciFact: three labels", "SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
-    "check_covid": _claims("Check-COVID: three labels", "SUPPORT", "REFUTE", "NOTENOUGHINFO"),
-    "check_covid_binary": _claims("Check-COVID: two labels", "SUPPORT", "REFUTE"),
-    "healthver": _claims("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
-    "healthver_binary": _claims("HealthVer: two labels", "SUPPORT", "REFUTE"),
+    "scifact": _claim_task("SciFact: three labels", "SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
+    "check_covid": _claim_task("Check-COVID: three labels", "SUPPORT", "REFUTE", "NOTENOUGHINFO"),
+    "check_covid_binary": _claim_task("Check-COVID: two labels", "SUPPORT", "REFUTE"),
+    "healthver": _claim_task("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
+    "healthver_binary": _claim_task("HealthVer: two labels", "SUPPORT", "REFUTE"),
     "pubmedqa": KnownTask("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
     **{
         name: KnownTask("choice", f"{title}: the letter of an option")
@@ -118,26 +118,26 @@ def make_task(
     """The task of a debate.
 
     Args:
-        name: one that ``moot tasks`` lists; by default ``choice`` if there are options, ``labels`` if there are labels,
-            else ``fever``.
-        labels: for ``labels``: the answers to choose from, alone or each with its meaning.
+        name: a name in the list of ``moot tasks``; by default ``choice`` if there are options, ``labels`` if there are
+            labels, else ``fever``.
+        labels: for ``labels``: the possible answers, as a list or with their meanings.
         options: for multiple choice: the options; the answers are their letters, from A.
         claim: the claim; a question mark at its end makes it a question.
 
     Raises:
-        UserError: an unknown task, or labels or options that do not fit it, or are empty.
+        UserError: the task is unknown, or labels or options do not fit it, or are empty.
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options are lists of texts.", kind="invalid_task")
     for what, given in (("labels", labels), ("options", options)):
         if given is not None and not given:
-            raise UserError(f"The list of {what} is empty: name some, or leave it out.", kind="invalid_task")
-    labels, options = _shown(labels), _shown(options)
+            raise UserError(f"The list of {what} is empty: add some, or leave it out.", kind="invalid_task")
+    labels, options = _visible_texts(labels), _visible_texts(options)
     name = name or ("choice" if options else "labels" if labels else "fever")
     known = TASKS.get(name)
     if known is None:
         raise UserError(
-            f"The task {name!r} is unknown. {nearest(name, TASKS)}Known: {', '.join(TASKS)}.", kind="invalid_task"
+            f"The task {name!r} is unknown. {did_you_mean(name, TASKS)}Known: {', '.join(TASKS)}.", kind="invalid_task"
         )
     asks = known.kind != "labels" or name == "pubmedqa" or is_question(claim)
     task: Task = {
@@ -150,12 +150,12 @@ def make_task(
     }
     if name == "labels" and labels and not options:
         meanings = {k: v for k, v in labels.items() if v} if isinstance(labels, Mapping) else {}
-        return _checked({**task, "labels": list(labels), "meanings": meanings}, [*labels, *meanings.values()])
+        return _check_texts({**task, "labels": list(labels), "meanings": meanings}, [*labels, *meanings.values()])
     if known.kind == "choice" and options and not labels and not isinstance(options, Mapping):
         letters = list(string.ascii_uppercase[: len(options)])
         pairs = list(zip(letters, options, strict=False))
         task |= {"labels": letters, "meanings": dict(pairs), "spellings": _read_options(pairs)}
-        return _checked(task, options)
+        return _check_texts(task, options)
     if name != "labels" and known.kind != "choice" and not labels and not options:
         return task
     raise UserError(
@@ -166,7 +166,7 @@ def make_task(
 
 
 QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱︖﹖？𑅃")
-"""Question marks of all scripts except the Armenian one, which is inside a word."""
+"""Question marks of all scripts except the Armenian question mark, which is inside a word."""
 
 
 def is_question(text: str) -> bool:
@@ -175,47 +175,48 @@ def is_question(text: str) -> bool:
     A quoted question at the end of a sentence does not make the sentence a question. In Greek a semicolon is a question
     mark. Armenian has its mark on the question word, anywhere in the sentence.
     """
-    body = text.strip(BESIDE)
-    while len(body) > 1 and _encloses(body[0], body[-1]):
-        body = body[1:-1].strip(BESIDE)
+    body = text.strip(AROUND_QUESTION)
+    while len(body) > 1 and _is_pair(body[0], body[-1]):
+        body = body[1:-1].strip(AROUND_QUESTION)
     if body.endswith(";"):
         last = next(filter(str.isalpha, reversed(body)), "")
         return bool(last) and unicodedata.name(last, "").startswith("GREEK")
     return body.endswith(QUESTION_MARKS) or "՞" in body.rstrip("։:.").rpartition("։")[2]
 
 
-BESIDE = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
+AROUND_QUESTION = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
 """Characters allowed around a question: emphasis, exclamation marks, spaces."""
 BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", strict=True))
 """Opening brackets by their closing bracket."""
 
 
-def _encloses(first: str, last: str) -> bool:
+def _is_pair(first: str, last: str) -> bool:
     """Whether two characters are a pair of quotation marks, of any kinds, or of brackets."""
     return (first in QUOTES and last in QUOTES) or BRACKETS.get(last) == first
 
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Options as spellings of their letters, without spellings that two options share."""
-    texts = [strict(option) for _, option in pairs if isinstance(option, str)]
-    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
+    texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
 
-def _shown(texts: Any) -> Any:
-    """Labels or options without invisible and control characters; values that are not texts stay, to be refused."""
+def _visible_texts(texts: Any) -> Any:
+    """Labels or options without invisible and control characters; values that are not texts stay and are refused
+    later."""
     if isinstance(texts, Mapping):
-        shown = {_shown_text(key): _shown_text(value) for key, value in texts.items()}
+        shown = {_visible_text(key): _visible_text(value) for key, value in texts.items()}
         if len(shown) < len(texts):
             raise UserError("Two of the labels are the same.", kind="invalid_task")
         return shown
-    return None if texts is None else [_shown_text(text) for text in texts]
+    return None if texts is None else [_visible_text(text) for text in texts]
 
 
-def _shown_text(text: Any) -> Any:
+def _visible_text(text: Any) -> Any:
     return clean(text) if isinstance(text, str) else text
 
 
-def _checked(task: Task, texts: Sequence[str]) -> Task:
+def _check_texts(task: Task, texts: Sequence[str]) -> Task:
     longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
     if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
         raise UserError(f"Labels and options are texts of 1 to {longest:,} characters.", kind="invalid_task")
@@ -234,7 +235,7 @@ def check_claim(claim: object) -> str:
     """The claim without surrounding white space, and without invisible and control characters.
 
     Raises:
-        UserError: it is not a text, empty, longer than 4,000 characters, or not valid Unicode.
+        UserError: the claim is not a text, is empty, is longer than 4,000 characters, or is not valid Unicode.
     """
     if not isinstance(claim, str) or not (shown := clean(claim)):
         raise UserError(
@@ -258,7 +259,7 @@ def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
         speaker: a text.
 
     Raises:
-        UserError: an invalid date, or a speaker that is not a text or is too long.
+        UserError: the date is invalid, or the speaker is not a text or is too long.
     """
     origin = {}
     if claim_date is not None and claim_date != "":
@@ -270,12 +271,12 @@ def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
             )
         origin["claim_date"] = claim_date.strip()
     if speaker is not None:
-        if not isinstance(speaker, str) or len(said := " ".join(clean(speaker).split())) > LONGEST_SPEAKER:
+        if not isinstance(speaker, str) or len(name := " ".join(clean(speaker).split())) > LONGEST_SPEAKER:
             raise UserError(
                 f"`speaker` must be a text of at most {LONGEST_SPEAKER} characters.",
                 kind="invalid_claim",
             )
-        origin |= {"speaker": said} if said else {}
+        origin |= {"speaker": name} if name else {}
     return origin
 
 
@@ -301,7 +302,7 @@ WITHOUT_EVIDENCE = {
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """The form of an answer, for a prompt: with labels, one per line.
+    """The form of an answer, for a prompt; each label is on its own line.
 
     Args:
         task: the task.
@@ -309,19 +310,19 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
         pool: whether the prompt shows evidence, but the reader's knowledge counts as well.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
-        return f"{RULES['short_answer']} {OR_UNKNOWN if pool else OR_UNTOLD}"
+        return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
     lines = (f"{label} - {meanings[label]}" if label in meanings else label for label in task["labels"])
     shown = without_brackets("\n".join(f"  - {' '.join(line.split())}" for line in lines))
-    what = "the letter of exactly one of these" if _lettered(task) else "exactly one of these, as it is written here"
+    what = "the letter of exactly one of these" if _has_letters(task) else "exactly one of these, as it is written here"
     return f"`answer` is {what}:\n{shown}"
 
 
 def show_options(task: Task) -> str:
     """The options of a multiple-choice question, for prompts that do not ask for an answer."""
-    lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _lettered(task)]
+    lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _has_letters(task)]
     return as_data("options", "\n".join(lines)) if lines else ""
 
 
@@ -332,13 +333,15 @@ RULES = {
 }
 
 
-OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
-"""How prompts with evidence allow an abstention on a question in words."""
-OR_UNKNOWN = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
+"""The sentence by which prompts with evidence allow an abstention on a question in words."""
+ABSTAIN_BY_KNOWLEDGE = (
+    f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
+)
 """The same if the reader's knowledge counts as well."""
 
 
-def _lettered(task: Task) -> bool:
+def _has_letters(task: Task) -> bool:
     return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
 
 
@@ -350,13 +353,13 @@ CITE = (
 CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 
-BORNE_OUT = (
+EVIDENCE_REASONS = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
     "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
     "not bear out; you may say what it does not tell. Pass over pieces about another matter. The last sentence gives "
     "the result in the words of the {subject} itself: what is so, what is not so, or what is left open."
 )
-WORKED_OUT = (
+EVIDENCE_STEPS = (
     "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
     "and how the answer follows. Evidence need not state the answer."
 )
@@ -372,8 +375,8 @@ FROM_OWN_EVIDENCE = (
     "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage stands "
     "there now."
 )
-"""Rules for changing an answer. Answers of debaters with their own evidence are judged by that evidence, so only
-debaters that answer from their knowledge adopt better founded answers of others."""
+"""Rules for changing an answer. Debaters with their own evidence judge answers by it; only debaters that answer from
+their knowledge adopt better founded answers of others."""
 
 
 def by_reasoning(task: Task) -> bool:
@@ -381,17 +384,17 @@ def by_reasoning(task: Task) -> bool:
 
     For such an answer, faithfulness measures only the statements taken from the evidence.
     """
-    return _lettered(task) or task["kind"] in ("number", "expression")
+    return _has_letters(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The wording of prompts for the task, so that they read naturally for claims and for questions.
+    """The task's values for placeholders of prompts, so that prompts read naturally for claims and for questions.
 
     Args:
         task: the task.
         given: whether texts were given with the claim, so that prompts without a search show them.
-        known: whether debaters with a search must answer from their knowledge: nothing was searched
-            for, or given.
+        known: whether debaters that could search must answer from their knowledge, because nothing was searched or
+            given.
     """
     labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
     return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
@@ -428,9 +431,9 @@ def _wording(
         "grounds": "what you know" if known else read,
         "reasons": (KNOWN_STEPS if reasoned else KNOWN)
         if known
-        else WORKED_OUT
+        else EVIDENCE_STEPS
         if reasoned
-        else BORNE_OUT.format(subject=task["subject"]),
+        else EVIDENCE_REASONS.format(subject=task["subject"]),
         "others": FROM_OTHERS if known else FROM_OWN_EVIDENCE,
         "cite": CITE if given else CITE_NOTHING,
     }
@@ -445,4 +448,4 @@ def unsettled_label(task: Task) -> str | None:
 
 def full_answer(task: Task, answer: str) -> str:
     """An answer that can be read alone: an option's letter with its text."""
-    return f"{answer} ({task['meanings'][answer]})" if _lettered(task) and answer in task["meanings"] else answer
+    return f"{answer} ({task['meanings'][answer]})" if _has_letters(task) and answer in task["meanings"] else answer

@@ -15,7 +15,7 @@ from moot.retrievers._origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Most reasons and citations that are put into words."""
+"""Maximum number of reasons and citations that are put into words."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
@@ -24,32 +24,34 @@ CAVEATS: Mapping[str, str] = {
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
 }
-"""Kinds of warnings shown with a verdict, in this order, each with its words in the verdict's line."""
+"""Kinds of warnings that are shown with a verdict, in this order, each with its words in the verdict's line."""
 MOST_CAVEATS = 3
-"""Most warnings of one kind that are shown with a verdict; others are only in the list of all warnings."""
+"""Maximum number of warnings of one kind that are shown with a verdict; the list of all warnings has the others."""
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
-    """The turns that the verdict is based on.
+    """The turns on which the verdict is based.
 
-    The judge's turn; else the summariser's or moderator's, if there is one, and the last answers that agree with it.
+    These are the judge's turn; else the summariser's or moderator's turn, if there is one, and the last answers that
+    agree with the verdict.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
-    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
+    # Of a panel, only the judges with this verdict count.
+    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
     answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
     if judged or answer is None:
         return judged
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
     votes = [(v["answer"], v["group"]) for v in document["votes"]]
-    same = [g for said, g in votes if said is not None and same_answer(document["task"], said, answer)]
-    group = next((g for said, g in votes if said == answer), same[0] if same else None)
+    same = [g for given, g in votes if given is not None and same_answer(document["task"], given, answer)]
+    group = next((g for given, g in votes if given == answer), same[0] if same else None)
     voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
     given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
     return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
 
 
 def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: bool = False) -> list[Citation]:
-    """The citations of the verdict, each piece of evidence and quote once.
+    """The citations of the verdict, each pair of evidence and quote once.
 
     The judges of a panel cite nothing; their verdict has the citations of the winning side.
 
@@ -65,9 +67,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 
 
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
-    """Citations of the verdict: how many are verified, unverified and fabricated, and the total.
-
-    Counts the citations of `verdict_citations`, fabricated ones included: each piece of evidence and quote once.
+    """Numbers of the verdict's citations, from `verdict_citations`: verified, unverified, fabricated, and the total.
 
     Args:
         document: a result document.
@@ -86,27 +86,27 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
     return f"Citations: {kinds}." if count["total"] else "Citations: none."
 
 
-# --- what is said against it ------------------------------------------------------------------------------------------
+# --- warnings ---------------------------------------------------------------------------------------------------------
 
 
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     """Warnings about a verdict itself: no evidence, only fabricated citations, or a single origin.
 
-    A verdict is based on no evidence (``no_evidence``) if the debate searches for some or was given some, and the
-    deciding speakers were shown none. Their turns are `verdict_turns`: the ``evidence_ids`` name no piece of
-    the document. If nothing was found, nothing could be shown; so this includes debates without any evidence.
-    Closed-book debates have no such warning: without sources, or with ``retrieval`` set to none or no tool calls
-    allowed, as long as nothing is given with the claim. A trial always searches for evidence.
+    A verdict is based on no evidence (``no_evidence``) if the debate searches for evidence or was given some, and the
+    deciding speakers were shown none: the ``evidence_ids`` of their turns (`verdict_turns`) name no piece of the
+    document. This includes debates in which nothing was found. Closed-book debates have no such warning: debates
+    without sources, with ``retrieval`` set to none, or without tool calls, unless texts were given with the claim. A
+    trial always searches for evidence.
 
     All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
     its writer was not shown.
 
-    A verdict has a single origin (``single_origin``) if all its verified citations are of one (`origins`): of one
-    website, one document, or of near-duplicates of each other.
+    A verdict has a single origin (``single_origin``) if all its verified citations have the same origin (`origins`): a
+    website, a document, or near-duplicates of each other.
 
     Args:
-        document: a result document, or the state that becomes one. Without an answer there are no warnings, unless
-            the debate ended because the evidence does not settle it.
+        document: a result document, or the state from which it is made. Without an answer there are no warnings, unless
+            the verdict is an abstention.
     """
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
@@ -117,15 +117,15 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
 
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
-    if not known and _looks_for_evidence(document):
+    if not known and _was_to_find_evidence(document):
         warn("no_evidence", "The verdict is based on no evidence: none was found.")
     elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
         warn("no_evidence", "The verdict is based on no evidence: it was decided without any.")
     count = count_verdict_citations(document)
     if count["total"] and count["fabricated"] == count["total"]:
-        all_of_them = f"All {count['total']} citations of the verdict are fabricated: they name"
-        which = all_of_them if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
-        warn("fabricated_citations", f"{which} evidence that was not shown.")
+        several = f"All {count['total']} citations of the verdict are fabricated: they name"
+        start = several if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
+        warn("fabricated_citations", f"{start} evidence that was not shown.")
     if len(found := verdict_origins(document)) == 1:
         warn("single_origin", f"All citations of the verdict are of one origin: {found[0]}.")
     return warned
@@ -135,14 +135,14 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
     """The origins of the verdict's verified citations, each once.
 
     Args:
-        document: a result document, or the state that becomes one.
+        document: a result document, or the state from which it is made.
     """
     cited = {c["evidence_id"] for c in verdict_citations(document) if c["verified"]}
     return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))
 
 
-def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
-    """Whether a debate without evidence was meant to have some."""
+def _was_to_find_evidence(document: DebateState | dict[str, Any]) -> bool:
+    """Whether a debate without evidence should have found some."""
     settings = document["settings"]
     if document["corpora"] or document["debates"]:  # sources were searched, or there was a trial
         return True
@@ -153,16 +153,16 @@ def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings shown with the verdict, of the kinds in `CAVEATS`; each detail once, because rounds repeat them.
+    """The warnings shown with the verdict, of the kinds in `CAVEATS`; warnings that rounds repeat only once.
 
     Args:
-        document: a result document, or as much of it as there is.
+        document: a result document, possibly incomplete.
     """
-    told: list[Warned] = []
+    found: list[Warned] = []
     for kind in CAVEATS:
         of_kind = {one["detail"]: one for one in document["warnings"] if one["kind"] == kind}
-        told += [*of_kind.values()][:MOST_CAVEATS]
-    return told
+        found += [*of_kind.values()][:MOST_CAVEATS]
+    return found
 
 
 def caveat_in_words(warned: Warned) -> str:
@@ -170,22 +170,22 @@ def caveat_in_words(warned: Warned) -> str:
     return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
 
 
-def verdict_line(document: Mapping[str, Any], said: str) -> str:
+def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
     """A verdict's line with its most important warnings in a few words: ``REFUTES (max_rounds) - no evidence``.
 
     Args:
         document: a result document.
-        said: the verdict and its stop reason.
+        verdict: the verdict and its stop reason.
     """
     kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
-    return said + (f" - {'; '.join(kinds)}" if kinds else "")
+    return verdict + (f" - {'; '.join(kinds)}" if kinds else "")
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
 def reasons_by_who(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
-    """Reasons of the deciding speakers, each once, with the turns of all that gave it word for word."""
+    """Reasons of the deciding speakers, each once, with all turns that have exactly this reason."""
     given: dict[str, list[Turn]] = {}
     for turn in verdict_turns(document):
         if reason := turn.get("rationale") or turn.get("reason"):
@@ -202,7 +202,7 @@ def in_words(document: Mapping[str, Any]) -> str:
     if answer is None and not abstains(document["task"], document["raw_verdict"]):
         return "\n\n".join(filter(None, (f"No verdict ({document['stop_reason']}).", warned)))
     known = {piece["id"]: piece for piece in document["evidence"]}
-    said = [
+    reasons = [
         f"{', '.join(dict.fromkeys(turn['agent'] for turn in turns))}: {reason}"
         for reason, turns in reasons_by_who(dict(document)).items()
     ]
@@ -211,9 +211,9 @@ def in_words(document: Mapping[str, Any]) -> str:
         + ("" if c["verified"] else " (not found in its text)")
         for c in verdict_citations(dict(document))
     ]
-    said_it = NO_VERDICT if answer is None else full_answer(document["task"], answer)
-    head = verdict_line(document, f"{said_it} ({document['stop_reason']})")
+    verdict = NO_VERDICT if answer is None else full_answer(document["task"], answer)
+    head = verdict_line(document, f"{verdict} ({document['stop_reason']})")
     counted = citations_in_words(dict(document))
-    hangs_on = (document.get("robustness") or {}).get("said", "")
-    blocks = [head, warned, hangs_on, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
+    robustness = (document.get("robustness") or {}).get("said", "")
+    blocks = [head, warned, robustness, *reasons[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
     return "\n\n".join(block for block in blocks if block)

@@ -7,28 +7,28 @@ from collections.abc import Iterable
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import Standing
 
-PLACES = 9
-"""Decimal places to which weights, scores and their changes are rounded before comparison with a threshold."""
+SCORE_DECIMALS = 9
+"""Decimal places of weights, scores and their changes in comparisons with a threshold."""
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold, both rounded to `PLACES`."""
-    return round(value - threshold, PLACES) > 0
+    """Whether a value is above a threshold, both rounded to `SCORE_DECIMALS`."""
+    return round(value - threshold, SCORE_DECIMALS) > 0
 
 
 def admissibility(relevance: float, credibility: float) -> float:
     """w = relevance x credibility (S2, Eq. 6), all in [0, 1].
 
     Args:
-        relevance: how much it bears on the claim, in [0, 1].
-        credibility: how far its source can be trusted, in [0, 1].
+        relevance: how relevant the piece is for the claim, in [0, 1].
+        credibility: how credible its source is, in [0, 1].
 
     Raises:
-        ValueError: one of them is outside of [0, 1].
+        ValueError: relevance or credibility is outside of [0, 1].
     """
     if not (0 <= relevance <= 1 and 0 <= credibility <= 1):
-        raise ValueError(f"relevance and credibility are from 0 to 1, not {relevance} and {credibility}")
-    return round(relevance * credibility, PLACES) + 0.0  # never -0.0
+        raise ValueError(f"relevance and credibility must be from 0 to 1, not {relevance} and {credibility}")
+    return round(relevance * credibility, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
@@ -36,7 +36,7 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
     it is disputed, else it is discarded.
 
     Args:
-        weight: its admissibility, in [0, 1].
+        weight: the piece's admissibility, in [0, 1].
         admitted: the threshold of admitted evidence.
         disputed: the threshold of disputed evidence.
     """
@@ -46,5 +46,5 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
 
 
 def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence by weight, highest first and unweighed last; equal ones keep their order."""
+    """Evidence by weight, the highest first; pieces without a weight come last, equal pieces keep their order."""
     return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

@@ -26,8 +26,8 @@ class PanelVerdict:
 def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
     """The majority of the judges' verdicts (S2, section 2.8); None if no judge gave one.
 
-    If several verdicts are tied for most votes (all differ, 1-1, 2-2-1), the chief judge's wins if it is among them
-    (S2, appendix N), else the first tied verdict in the judges' order. The chief judge is the first with a verdict.
+    If several verdicts are tied for most votes (all differ, 1-1, 2-2-1), the chief judge's verdict wins if it is among
+    them (S2, appendix N), else the first of them in the judges' order. The chief judge is the first with a verdict.
 
     Args:
         verdicts: one for each judge, the chief judge's first; None if a judge gave none.
@@ -37,7 +37,7 @@ def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
         return None
     counts = Counter(given)  # in the judges' order
     most = max(counts.values())
-    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's first, if among them
+    leading = [verdict for verdict in counts if counts[verdict] == most]  # the chief judge's comes first
     return PanelVerdict(leading[0], most, len(given), len(leading) > 1)
 
 
@@ -45,7 +45,7 @@ def consensus_strength(winning: int, votes: int) -> float:
     """sigma = winning votes / votes (S2, Eq. 4), in (0, 1].
 
     Raises:
-        ValueError: there are no votes, or not 1 to ``votes`` winning ones.
+        ValueError: ``winning`` is not from 1 to ``votes``.
     """
     if not 1 <= winning <= votes:
         raise ValueError(f"{winning} of {votes} votes cannot have won")
@@ -62,7 +62,7 @@ def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
         ValueError: there is no judge.
     """
     if not scores:
-        raise ValueError("there is no mean of no judges")
+        raise ValueError("there is no judge, so there is no mean")
     return sum(mean_scores(scores).values()) / 30
 
 
@@ -101,7 +101,7 @@ def reflection_adjustment(score: float | None) -> float:
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum, clamped to [0, 1], and at least 0.10 if two thirds of the judges or more agree (S2, Eq. 5).
+    """The sum of the parts, clamped to [0, 1]; at least 0.10 if two thirds of the judges or more agree (S2, Eq. 5).
 
     Args:
         base: from `base_confidence`.

@@ -1,7 +1,7 @@
-"""The participants of a trial (PROClaim; S2), and the texts that each is shown.
+"""The participants of a trial (PROClaim; S2), and the texts that each of them is shown.
 
 Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
-debate each speaks for the side whose name it has, in the switched one for the other.
+debate each counsel speaks for the side with its own name, in the switched debate for the other side.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
 OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
 
-RECENT = 4
-"""Arguments and testimonies that speakers are shown: the last four (S2, section 2.4)."""
+RECENT_STATEMENTS = 4
+"""The number of last arguments and testimonies that speakers are shown (S2, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
-"""Words that replace the title of an exhibit without one."""
+"""Number of first words that replace the title of an exhibit without a title."""
 LONGEST_FIELD = 120
-"""Most characters of an expert's field in its prompt."""
+"""Maximum number of characters of an expert's field in its prompt."""
 LONGEST_TITLE = 60
 LONGEST_PASSAGE = 400
-"""Most characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
+"""Maximum number of characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
-    """The counsel that speaks for a side in a phase of the trial; also the name of its model's role."""
+    """The counsel that speaks for a side in a phase of the trial; also the name of the role."""
     return OTHER[side] if phase == "switched" else side
 
 
@@ -61,13 +61,13 @@ def given_exhibits(state: TrialState, settings: Any) -> list[Evidence]:
     return state["evidence"]
 
 
-def turn_of(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
-    """Starts a speaker's turn in the current round of a phase, by default the state's phase."""
+def turn_starter(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
+    """A function that starts a speaker's turn in the current round of a phase, by default the state's phase."""
     return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
 
 
-def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
-    """Starts a turn that answers the turn passed on: in the same round, for the same side."""
+def next_turn_starter(agent: str, step: str) -> Callable[[TrialState], Turn]:
+    """A function that starts a turn after the turn passed to a step: in the same round, for the same side."""
 
     def begin(state: TrialState) -> Turn:
         before = own_turn(state)
@@ -93,19 +93,19 @@ def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
 
 
 def round_values(state: TrialState, settings: Any) -> dict[str, Any]:
-    """The round of a step, and the most rounds of its debate."""
+    """The values ``round`` and ``max_rounds`` for a step's prompt."""
     return {"round": this_round(state) or own_turn(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
 
 
 def premises_of(turns: Iterable[Turn]) -> list[str]:
-    """The premises of a claim, if they were found; else empty."""
+    """The premises of a claim; empty if none were found."""
     return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
     """Arguments and testimonies in order: all, or the last ones.
 
-    A round's arguments come before its testimonies, whatever order their turns have.
+    A round's arguments always come before its testimonies.
     """
     given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
     given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
@@ -119,7 +119,7 @@ def to_sides(
 
     Args:
         to: the node.
-        state: the phase.
+        state: the phase's state.
         step: the step of their turns.
         sides: the sides.
         more: further state keys, by side.
@@ -130,12 +130,14 @@ def to_sides(
         turn = new_turn(this_round(state), counsel, step, phase=state["phase"], side=side)
         further = {key: value(side) for key, value in more.items()}
         speaker = {"name": counsel, **further.pop("speaker", {})}
-        sends.append(to_one(to, state, speaker, turn, **further))
+        sends.append(send_to_speaker(to, state, speaker, turn, **further))
     return sends
 
 
-def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
-    """Sends one speaker to a node with a turn, the phase and the premises of the claim."""
+def send_to_speaker(
+    to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any
+) -> Send:
+    """Sends a speaker to a node, with its turn, the phase and the premises of the claim."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -146,11 +148,13 @@ def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any],
 def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
     """The pool of a debate: admitted evidence by weight, then evidence discovered in the debate, in order.
 
-    So a round's prompts begin with the exhibits of the previous round, which a provider's prefix cache can reuse.
+    In this order a round's prompts begin with the exhibits of the previous round, which a provider's prefix cache can
+    reuse.
 
     Args:
         evidence: the debate's evidence.
-        turns: the debate's turns, which give the order of joining; without them, discoveries keep their order.
+        turns: the debate's turns, which give the order in which evidence was discovered; without them, discoveries keep
+            their order.
     """
     pieces = active_evidence(evidence)
     admitted = rank_by_weight(piece for piece in pieces if piece.get("status") == "admitted")
@@ -167,16 +171,18 @@ def is_unadmitted(piece: Evidence) -> bool:
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
-def visible_exhibits(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
-    """The exhibits that `show_record` shows a speaker, who may cite them: all, or those cited before."""
-    cited = cited_ids(said)
+def visible_exhibits(
+    exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
+) -> list[Evidence]:
+    """The exhibits that `show_record` shows, and that may be cited: all, or only those already cited."""
+    cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- texts for prompts ------------------------------------------------------------------------------------------------
 
 
-def holds(task: Task, side: str) -> str:
+def position_of(task: Task, side: str) -> str:
     """A side's position on the claim."""
     asked = task["subject"] == "question"
     if side == "plaintiff":
@@ -184,14 +190,16 @@ def holds(task: Task, side: str) -> str:
     return "the answer to the question is no" if asked else "the claim is false"
 
 
-def case(claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequence[Evidence] = ()) -> dict[str, str]:
+def common_values(
+    claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequence[Evidence] = ()
+) -> dict[str, str]:
     """The values common to every prompt of a trial."""
     return wording(task) | {
         "claim": show_claim(claim, task),
         "premises": show_premises(premises),
         "exhibits": show_evidence(exhibits, NO_EXHIBIT),
-        "plaintiff_holds": holds(task, "plaintiff"),
-        "defense_holds": holds(task, "defense"),
+        "plaintiff_holds": position_of(task, "plaintiff"),
+        "defense_holds": position_of(task, "defense"),
     }
 
 
@@ -204,39 +212,42 @@ def show_premises(premises: Sequence[str]) -> str:
 
 
 def show_record(
-    exhibits: Sequence[Evidence], said: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
+    exhibits: Sequence[Evidence], history: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
 ) -> str:
     """The exhibits on record, under a heading.
 
     Args:
         exhibits: the exhibits on record.
-        said: arguments and testimonies with quotes from them.
-        whole: whether to show all texts; otherwise only cited exhibits, with their titles and verified
-            quotes, and the number of others.
-        titles: whether to name the others as well.
+        history: the arguments and testimonies, which quote the exhibits.
+        whole: whether to show all texts; otherwise only cited exhibits, by their titles and verified quotes, and the
+            number of other exhibits.
+        titles: whether to list the titles of the other exhibits, too.
     """
     pieces = active_evidence(exhibits)
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
-    passages = quoted(said)
-    used = visible_exhibits(pieces, said, whole=False)
+    passages = verified_passages(history)
+    used = visible_exhibits(pieces, history, whole=False)
     rest = [piece for piece in pieces if piece not in used]
     lines = [
         line
         for piece in used
-        for line in (_titled(piece), *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages.get(piece["id"], ())))
+        for line in (
+            _title_line(piece),
+            *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages.get(piece["id"], ())),
+        )
     ]
     others = f"(On record and not cited: {len(rest)})"
     if titles:
-        lines, others = [*lines, *map(_titled, rest)], ""
+        lines, others = [*lines, *map(_title_line, rest)], ""
     parts = ["Exhibits on record, by title, with what was quoted from them:"]
     return "\n".join([*parts, *([enclose("exhibits", lines)] if lines else []), *([others] if rest and others else [])])
 
 
-def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
+def verified_passages(history: Iterable[Turn]) -> dict[str, list[str]]:
     """The verified quotes from each exhibit, by its id, without quotes contained in longer ones."""
     found: dict[str, dict[str, str]] = {}
-    for turn in said:
+    for turn in history:
         for citation in turn.get("citations") or []:
             if citation["verified"]:
                 quote = citation["quote"]
@@ -247,52 +258,52 @@ def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
     }
 
 
-def _titled(piece: Evidence) -> str:
+def _title_line(piece: Evidence) -> str:
     """An exhibit's id and title, or its first words if it has no title."""
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
     return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
 
 
-def record_seen(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits shown to a speaker who weighs the statements, from the state and the settings."""
+def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits shown to a speaker who assesses statements."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
-def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
-    """The last arguments and testimonies, oldest first; without any, a text that says so."""
-    return show_statements(said[-RECENT:], "What was said last, in its order:", nothing)
+def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
+    """The last arguments and testimonies, oldest first; ``nothing`` without any."""
+    return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
-    """Arguments and testimonies under a heading, with their citations; without any, a text that says so."""
+    """Arguments and testimonies under a heading, with their citations; ``nothing`` without any."""
     return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony; its tag, which only moot writes, lists its citations and their faults."""
+    """An argument or a testimony in a tag, which lists its citations and their faults; only moot can write this tag."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
-    marks = dict.fromkeys(map(_cited, turn.get("citations") or []))
+    marks = dict.fromkeys(map(_cited_exhibit, turn.get("citations") or []))
     cites = {"cites": ", ".join(marks)} if marks else {}
     text = called + (turn.get("argument") or turn.get("testimony") or "(nothing that could be used)")
     return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
 
 
-def _cited(citation: Mapping[str, Any]) -> str:
+def _cited_exhibit(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return "an exhibit that does not exist"
     return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote does not stand there)")
 
 
 def one_line(text: str, most: int) -> str:
-    """Others' text in the form for one line of ours: without line breaks and tags, and of limited length."""
+    """A text of others as one line, without tags and of limited length."""
     line = " ".join(clean(text).split())
     return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
 
 
 def show_round(round: int, max_rounds: int | None) -> str:
-    """The number of the round and of the most rounds; empty for round 0."""
+    """The sentence with the round's number and the maximum number of rounds; empty for round 0."""
     most = f" of at most {max_rounds}" if max_rounds else ""
     return f"This is round {round}{most}." if round else ""

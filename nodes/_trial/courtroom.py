@@ -14,7 +14,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, named_once, needs_for, number_speakers
+from moot.nodes._speakers.turns import SHARED_ROLES, Agent, check_unique_names, needs_for, number_speakers
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
 from moot.nodes._trial.counsel import (
@@ -31,25 +31,25 @@ from moot.nodes._trial.critique import advice_for, side_findings
 from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reason
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-WITHOUT_RETRIEVAL = 3
+ROUNDS_WITHOUT_RETRIEVAL = 3
 """Rounds of both debates without retrieval (S2, Table 6)."""
 TEMPERATURES: dict[str, float | None] = {
     **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
     **dict.fromkeys(("court", "arbiter"), 0.2),
     **dict.fromkeys(("critic", "miner", "analyser", "negotiator", "retrieval", "judges"), 0.3),
 }
-"""Sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all of them."""
+"""Sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all judges."""
 ROLES = frozenset(TEMPERATURES) - {"judges"}
 
 
-def _odd(judges: tuple[Agent, ...]) -> tuple[Agent, ...]:
+def _check_judges(judges: tuple[Agent, ...]) -> tuple[Agent, ...]:
     if len(judges) % 2 == 0:
-        raise ValueError(f"a panel has an odd number of judges, not {len(judges)}")
-    named_once((judge.name for judge in judges), ROLES | SHARED_ROLES)
+        raise ValueError(f"a panel needs an odd number of judges, not {len(judges)}")
+    check_unique_names((judge.name for judge in judges), ROLES | SHARED_ROLES)
     return judges
 
 
-def _over_defaults(given: Any) -> Any:
+def _with_default_temperatures(given: Any) -> Any:
     if not isinstance(given, Mapping):
         return given
     if unknown := sorted(set(map(str, given)) - set(TEMPERATURES)):
@@ -60,52 +60,58 @@ def _over_defaults(given: Any) -> Any:
 class TrialSettings(SourcesSettings):
     """Settings of a trial. The defaults are PROClaim's (its Table 8)."""
 
-    judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_odd)] = Field(
+    judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_check_judges)] = Field(
         default=tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
         min_length=1,
         max_length=15,
-        description="The panel: a list of judges, or of their models, or how many; an odd number. The first is the "
-        "chief judge. Each should have its own model, different from the counsel's.",
+        description="The panel: a list of judges or of their models, or a number of judges; an odd number. The first "
+        "is the chief judge. Each should have its own model, different from the counsel's.",
     )
-    temperatures: Annotated[dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_over_defaults)] = (
-        Field(
-            default=TEMPERATURES,
-            description="Sampling temperatures of roles (judges: of all judges) whose models name none; null leaves "
-            "one to the endpoint. If only `temperature` is set, it applies to all roles.",
-        )
+    temperatures: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_with_default_temperatures)
+    ] = Field(
+        default=TEMPERATURES,
+        description="Sampling temperatures of roles (judges: of all judges); a model's own temperature overrides them; "
+        "null leaves it to the endpoint. If only `temperature` is set, it applies to all roles.",
     )
     sources: tuple[Source, ...] = Field(
         default=("chroma",),
         max_length=10,
-        description=f"Sources of evidence: {SOURCES}; an empty list for a trial only on the texts given with "
-        "the claim, without a search.",
+        description=f"Sources of evidence: {SOURCES}; an empty list for a trial without a search, only with the texts "
+        "given with the claim.",
     )
-    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(
+        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
+    )
     seed_k: int = Field(
         default=5, ge=1, le=50, description="Documents from each source in the search for the claim itself."
     )
     max_premises: int = Field(
-        default=10, ge=1, le=50, description="Most premises with a search for evidence; others are kept."
+        default=10,
+        ge=1,
+        le=50,
+        description="Maximum number of premises with a search for evidence; others are only shown.",
     )
     admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
     disputed_above: float = Field(
         default=0.1,
         ge=0,
         le=1,
-        description="Evidence of a higher weight, and not admitted, is disputed: only the panel reads it.",
+        description="Evidence of a higher weight that is not admitted is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
-    max_rounds: int = Field(default=10, ge=1, le=20, description="Most rounds of the primary debate.")
+    max_rounds: int = Field(default=10, ge=1, le=20, description="Maximum number of rounds of the primary debate.")
     min_rounds: int = Field(default=2, ge=1, le=20, description="No debate stops early before the end of this round.")
-    switched_rounds: int = Field(default=2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
+    switched_rounds: int = Field(default=2, ge=1, le=20, description="Maximum number of rounds with switched sides.")
     role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
         default=True,
-        description=f"Off: there is no retrieval during the debates, and each has exactly {WITHOUT_RETRIEVAL} rounds.",
+        description="Off: no retrieval during the debates, and each debate has exactly "
+        f"{ROUNDS_WITHOUT_RETRIEVAL} rounds.",
     )
     self_reflection: bool = Field(default=True, description="Off: no side reflects on its case.")
     novelty_threshold: float = Field(
-        default=0.20, ge=0, le=2, description="Least novelty of evidence that joins the record."
+        default=0.20, ge=0, le=2, description="Minimum novelty of evidence that joins the record."
     )
     redundant_similarity: float = Field(
         default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
@@ -117,27 +123,30 @@ class TrialSettings(SourcesSettings):
         default=0.20,
         ge=-1,
         le=1,
-        description="Least similarity (cosine) of evidence that joins the record to the side's request.",
+        description="Minimum similarity (cosine) of evidence that joins the record to the side's request.",
     )
-    max_retrievals: int = Field(default=10, ge=1, le=20, description="Most retrievals of a side in a debate.")
+    max_retrievals: int = Field(
+        default=10, ge=1, le=20, description="Maximum number of retrievals per side in a debate."
+    )
     relevance_gain: float | None = Field(
         default=None,
         ge=-2,
         le=2,
-        description="Least gain in relevance of a side's retrieval over its last one, e.g. 0.05; less ends the side's "
-        "search. Null: gains do not count.",
+        description="Minimum gain in relevance of a side's retrieval over its last one, e.g. 0.05; a smaller gain ends "
+        "the side's search. Null: gains do not count.",
     )
     plateau: float = Field(
         default=0.05,
         ge=0,
         le=2,
-        description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
+        description="The debate stops if the sum of both sides' reflection scores changes by less than this in two "
+        "rounds in a row.",
     )
     exhaustion: float = Field(
         default=0.10,
         ge=0,
         le=2,
-        description="Less novelty of the retrieved evidence in two rounds in a row stops the debate.",
+        description="The debate stops if the mean novelty of retrieved evidence is below this in two rounds in a row.",
     )
     exhibits: Literal["cited", "whole"] = Field(
         default="cited",
@@ -148,7 +157,7 @@ class TrialSettings(SourcesSettings):
         default=48_000,
         ge=500,
         le=2_000_000,
-        description="Most tokens (about) of the record that a judge reads; exhibits that "
+        description="Maximum number of tokens (about) of the record that a judge reads; exhibits that "
         "were not cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
@@ -175,14 +184,14 @@ class TrialSettings(SourcesSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_temperature(cls, given: Any) -> Any:
+    def _apply_temperature(cls, given: Any) -> Any:
         """If only `temperature` is set, it applies to all roles."""
         if isinstance(given, Mapping) and "temperature" in given and "temperatures" not in given:
             return {**given, "temperatures": dict.fromkeys(TEMPERATURES, given["temperature"])}
         return given
 
     @model_validator(mode="after")
-    def _disputed_below_admitted(self) -> TrialSettings:
+    def _check_thresholds(self) -> TrialSettings:
         if self.disputed_above > self.admitted_above:
             raise ValueError("`disputed_above` must not be above `admitted_above`: nothing would be disputed")
         return self
@@ -192,7 +201,7 @@ class TrialSettings(SourcesSettings):
         return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
 
     def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role whose model names none."""
+        """The sampling temperature of a role, unless its model has its own."""
         judges = any(judge.name == role for judge in self.judges)
         return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
 
@@ -202,9 +211,9 @@ class TrialSettings(SourcesSettings):
         return self.progressive_retrieval and bool(self.sources)
 
     def rounds_of(self, phase: str) -> int:
-        """Most rounds of a debate."""
+        """The maximum number of rounds of a debate in this phase."""
         if not self.progressive_retrieval:
-            return WITHOUT_RETRIEVAL
+            return ROUNDS_WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
 
 
@@ -212,7 +221,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     """The resources of a trial with these settings.
 
     Args:
-        settings: the trial's.
+        settings: the trial's settings.
     """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
@@ -226,7 +235,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
     """Starts the debates, each with the evidence from the negotiation.
 
     Args:
-        state: the trial.
+        state: the trial's state.
         debates: the node of each phase.
     """
     given = {
@@ -247,10 +256,10 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
+        state: the state of the debate in court.
         side: the side that argues.
     """
-    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     last = this_round(state) - 1
     known = {"advice": advice_for(state["turns"], side, last), **side_findings(state["turns"], side, last)}
     return to_sides(
@@ -259,7 +268,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
         "argue",
         [side],
         evidence=lambda side: record,
-        heard=lambda side: said,
+        heard=lambda side: history,
         speaker=lambda side: known,
     )
 
@@ -269,10 +278,10 @@ def to_experts(to: str, state: TrialState) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
+        state: the state of the debate in court.
     """
-    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: said)
+    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: history)
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
@@ -280,49 +289,49 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
+        state: the state of the debate in court.
     """
-    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in said)]
-    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: said)
+    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in history)]
+    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: history)
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether to ask the court to close the debate after this round: only if its ruling could be the stop reason.
+    """Whether the court is asked to close the debate after this round: only if its ruling could be the stop reason.
 
-    It cannot be before ``min_rounds``, or if novelty, which has priority, is exhausted.
+    Its ruling cannot be the stop reason before ``min_rounds``, or if novelty is exhausted, which has priority.
 
     Args:
-        state: the debate in court.
-        settings: the trial's.
+        state: the state of the debate in court.
+        settings: the trial's settings.
     """
     rounds = this_round(state)
     if not settings.progressive_retrieval or rounds < settings.min_rounds:
         return False
-    return not is_exhausted(course_of(state["turns"], rounds)["novelty"], settings.exhaustion)
+    return not is_exhausted(values_by_round(state["turns"], rounds)["novelty"], settings.exhaustion)
 
 
 # --- the end of a round -----------------------------------------------------------------------------------------------
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops; then its course goes to ``debates``.
+    """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
 
-    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, there is nothing to
-    judge, and the trial fails.
+    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, the trial fails,
+    because there is nothing to judge.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         settings, turns, rounds = run.settings, state["turns"], this_round(state)
-        course = course_of(turns, rounds)
+        course = values_by_round(turns, rounds)
         reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
         if settings.progressive_retrieval:
             reason = stop_reason(
                 rounds=rounds,
                 totals=course["reflection_total"],
                 novelties=course["novelty"],
-                resolved=_found(turns, rounds, "critique", "debate_resolved"),
-                closed=_found(turns, rounds, "close", "close"),
+                resolved=_any_turn_has(turns, rounds, "critique", "debate_resolved"),
+                closed=_any_turn_has(turns, rounds, "close", "close"),
                 min_rounds=settings.min_rounds,
                 max_rounds=settings.rounds_of(state["phase"]),
                 plateau=settings.plateau,
@@ -330,30 +339,30 @@ def close_round_node() -> Node:
             )
         if reason is None and is_spent(state):
             reason = "budget_exhausted"
-        open_still = "min_rounds" if rounds < settings.min_rounds else "unresolved"
-        found = reason or (open_still if settings.progressive_retrieval else "every_round")
+        continues = "min_rounds" if rounds < settings.min_rounds else "unresolved"
+        found = reason or (continues if settings.progressive_retrieval else "every_round")
         record = recorded_round(rounds, state["phase"], reason=found)
         if reason is None:
             return {"rounds": rounds, **record}
-        _check_heard(state, run)
+        _check_arguments(state, run)
         entry = {"phase": state["phase"], "stop_reason": reason, "rounds": rounds, **course}
         return {"rounds": rounds, "stop_reason": reason, "debates": [entry], **record}
 
     return Node(step)
 
 
-def _found(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
+def _any_turn_has(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
     return any(turn.get(field) is True for turn in turns_in_round(turns, round, step))
 
 
-def _check_heard(state: TrialState, run: NodeContext) -> None:
+def _check_arguments(state: TrialState, run: NodeContext) -> None:
     heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
     silent = " and the ".join(side for side in SIDES if side not in heard)
     cut = any(was_cut(turn) for turn in state["turns"] if turn["step"] == "argue")
     if silent and state["phase"] == "primary" and not cut:
         raise ReplyError(
             f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "
-            "set `structured_output` otherwise.",
+            "another value of `structured_output`.",
             "unparsed",
         )
     if silent:
@@ -361,25 +370,25 @@ def _check_heard(state: TrialState, run: NodeContext) -> None:
         run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
 
 
-def course_of(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
-    """The course of a debate by round: each side's and the total reflection, and the novelty of retrieved evidence.
+def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
+    """For each round: each side's reflection score, their total, and the novelty of retrieved evidence.
 
     ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
     """
-    sides = {side: [_reflection(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
-    totals = [reflection_total(*of) for of in zip(*sides.values(), strict=True)]
-    novelty = [_novelty(turns, round) for round in range(1, rounds + 1)]
+    sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
+    totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]
+    novelty = [_mean_novelty(turns, round) for round in range(1, rounds + 1)]
     ended = {turn["side"]: turn["ended"] for turn in turns if turn.get("ended")}
     return {"reflection": sides, "reflection_total": totals, "novelty": novelty, "retrieval_ended": ended}
 
 
-def _reflection(turns: Sequence[Turn], round: int, side: str) -> float | None:
-    said = turns_in_round(turns, round, "reflect")
-    return next((turn["scores"].get("reflection") for turn in said if turn["side"] == side), None)
+def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | None:
+    reflections = turns_in_round(turns, round, "reflect")
+    return next((turn["scores"].get("reflection") for turn in reflections if turn["side"] == side), None)
 
 
-def _novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """The mean novelty over all candidates, from turns that each have a mean and a number of candidates."""
+def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
+    """The mean novelty of all candidates: the turns' means, weighted by their numbers of candidates."""
     weighed = [
         value
         for turn in turns_in_round(turns, round, "discover")

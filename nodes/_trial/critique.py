@@ -12,9 +12,9 @@ from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._trial.counsel import (
     OTHER,
-    case,
+    common_values,
+    exhibits_for_statements,
     on_record,
-    record_seen,
     round_values,
     show_recent,
     show_record,
@@ -23,7 +23,7 @@ from moot.nodes._trial.counsel import (
     side_of,
     statements,
     trial_subject,
-    turn_of,
+    turn_starter,
     turns_in_round,
     visible_exhibits,
 )
@@ -32,7 +32,7 @@ from moot.nodes._trial.replies import (
     CritiqueReply,
     ReflectionReply,
 )
-from moot.nodes._trial.step import Step, explained
+from moot.nodes._trial.step import Step, with_parameters
 from moot.nodes._trial.stopping import reflection_score
 from moot.retrievers import Evidence
 
@@ -44,11 +44,11 @@ CRITIQUE = Step("proclaim/critique", CritiqueReply, "critic")
 CLOSE = Step("proclaim/close", ClosingReply, "court")
 
 
-@explained(
+@with_parameters(
     own="the side's own last arguments.",
     others="the other side's last arguments.",
     exhibits="the evidence on record.",
-    said="arguments and testimonies with quotes from it; by default those of the two sides.",
+    history="arguments and testimonies that quote the exhibits; by default those of the two sides.",
 )
 async def reflect(
     claim: str,
@@ -60,7 +60,7 @@ async def reflect(
     *,
     side: str,
     exhibits: Sequence[Evidence] = (),
-    said: Sequence[Turn] = (),
+    history: Sequence[Turn] = (),
     whole: bool = False,
     round: int = 0,
     max_rounds: int | None = None,
@@ -69,20 +69,20 @@ async def reflect(
     """A counsel's assessment of its own side's last arguments (S2, section 2.6)."""
     both = statements([*own, *others])
     shown = {
-        "exhibits": show_record(exhibits, said or both, whole=whole),
+        "exhibits": show_record(exhibits, history or both, whole=whole),
         "statements": show_statements(both, "What the two sides argued last, in its order:", "Nothing was argued yet."),
         "round": show_round(round, max_rounds),
     }
-    return await REFLECT.ask(model, case(claim, task, premises) | shown, prompt, side=side)
+    return await REFLECT.ask(model, common_values(claim, task, premises) | shown, prompt, side=side)
 
 
-@explained(said="the statements so far; all of them are shown.")
+@with_parameters(history="the statements so far; all of them are shown.")
 async def critique(
     claim: str,
     task: Task,
     premises: Sequence[str],
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     whole: bool = False,
@@ -92,19 +92,19 @@ async def critique(
 ) -> CritiqueReply:
     """A critic's view of both sides in a round, and the open questions (S2, section 2.6)."""
     shown = {
-        "exhibits": show_record(exhibits, said, whole=whole),
-        "statements": show_statements(said, "What was said so far, in its order:", "Nothing was said so far."),
+        "exhibits": show_record(exhibits, history, whole=whole),
+        "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
         "round": show_round(round, max_rounds),
     }
-    return await CRITIQUE.ask(model, case(claim, task, premises) | shown, prompt)
+    return await CRITIQUE.ask(model, common_values(claim, task, premises) | shown, prompt)
 
 
-@explained()
-async def close_or_go_on(
+@with_parameters()
+async def whether_to_close(
     claim: str,
     task: Task,
     premises: Sequence[str],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     round: int = 0,
@@ -112,8 +112,8 @@ async def close_or_go_on(
     prompt: str = CLOSE.prompt,
 ) -> ClosingReply:
     """Whether the court closes the debate after a round (S2, section 2.5, iv)."""
-    shown = {"statements": show_recent(said, "Nothing was said yet."), "round": show_round(round, max_rounds)}
-    return await CLOSE.ask(model, case(claim, task, premises) | shown, prompt)
+    shown = {"statements": show_recent(history, "Nothing was said yet."), "round": show_round(round, max_rounds)}
+    return await CLOSE.ask(model, common_values(claim, task, premises) | shown, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -126,8 +126,8 @@ def reflect_node() -> Node:
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
-        side, said = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
-        own, others = ([turn for turn in said if turn["side"] == of][-2:] for of in (side, OTHER[side]))
+        side, history = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
+        own, others = ([turn for turn in history if turn["side"] == party][-2:] for party in (side, OTHER[side]))
         return reflect(
             *trial_subject(state),
             own,
@@ -135,15 +135,15 @@ def reflect_node() -> Node:
             speaker,
             side=side,
             exhibits=state["evidence"],
-            said=state["heard"],
+            history=state["heard"],
             whole=settings.exhibits == "whole",
             **round_values(state, settings),
         )
 
     return REFLECT.node(
         ask,
-        shown=record_seen,
-        scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)},
+        shown=exhibits_for_statements,
+        scores=lambda reply: {"reflection": reflection_score(reply.logic, reply.novelty, reply.rebuttal)},
     )
 
 
@@ -167,21 +167,21 @@ def critique_node() -> Node:
         record = on_record(state["evidence"], state["turns"])
         return visible_exhibits(record, statements(state["turns"]), whole=settings.exhibits == "whole")
 
-    return CRITIQUE.node(ask, turn_of(CRITIQUE.role, "critique"), shown=shown)
+    return CRITIQUE.node(ask, turn_starter(CRITIQUE.role, "critique"), shown=shown)
 
 
 def court_node() -> Node:
     """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
     return CLOSE.node(
-        lambda state, speaker, settings: close_or_go_on(
+        lambda state, speaker, settings: whether_to_close(
             *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)
         ),
-        turn_of(CLOSE.role, "close"),
+        turn_starter(CLOSE.role, "close"),
     )
 
 
 def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
-    """A side's findings in its reflection after a round: ``flaws`` and ``stance``; empty if unusable."""
+    """A side's findings in its reflection after a round: ``flaws`` and ``stance``; both empty if there are none."""
     for turn in turns_in_round(turns, round, "reflect"):
         if turn["side"] == side:
             return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
@@ -190,5 +190,5 @@ def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
     """The critic's advice for a side after a round."""
-    said = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None)
-    return (said or {}).get(side, [])
+    advice = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None)
+    return (advice or {}).get(side, [])

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import BudgetExhausted, MootError
-from moot.nodes._models.speaker import Speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
@@ -21,7 +21,7 @@ from moot.nodes._trial.admissibility import is_above
 from moot.nodes._trial.counsel import (
     SIDES,
     Side,
-    case,
+    common_values,
     counsel_for,
     given_exhibits,
     is_unadmitted,
@@ -47,7 +47,7 @@ from moot.nodes._trial.novelty import (
     similarity,
 )
 from moot.nodes._trial.replies import GapReply
-from moot.nodes._trial.step import Step, explained
+from moot.nodes._trial.step import Step, with_parameters
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._encoders import Encoder, vectors_of
@@ -61,13 +61,13 @@ QUERY = Step("proclaim/query", QueryReply, "retrieval")
 REFINE = Step("proclaim/refine", QueryReply, "court")
 
 
-@explained()
+@with_parameters()
 async def state_gap(
     claim: str,
     task: Task,
     premises: Sequence[str],
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -76,17 +76,17 @@ async def state_gap(
     max_rounds: int | None = None,
     prompt: str = GAP.prompt,
 ) -> GapReply:
-    """The piece of evidence that a side misses most (S2, appendix I, step 1)."""
-    shown = {"exhibits": show_record(exhibits, said, whole=whole, titles=True), "statements": show_recent(said)}
-    values = case(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
+    """The piece of evidence that a side needs most (S2, appendix I, step 1)."""
+    shown = {"exhibits": show_record(exhibits, history, whole=whole, titles=True), "statements": show_recent(history)}
+    values = common_values(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
     return await GAP.ask(model, values, prompt, side=side)
 
 
-@explained(request="the gap that the side stated, and the evidence that its reflection found missing.")
+@with_parameters(request="the gap that the side stated, and the evidence that its reflection found missing.")
 async def query_for(
     claim: str,
     task: Task,
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     request: Sequence[str],
     model: Speaker | BaseChatModel,
     *,
@@ -94,11 +94,11 @@ async def query_for(
 ) -> QueryReply:
     """A query from the claim, the last statements and a side's request (S2, appendix I, step 2)."""
     wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
-    values = case(claim, task) | {"statements": show_recent(said), "request": wanted}
+    values = common_values(claim, task) | {"statements": show_recent(history), "request": wanted}
     return await QUERY.ask(model, values, prompt)
 
 
-@explained(query="the side's query.")
+@with_parameters(query="the side's query.")
 async def refine_query(
     claim: str,
     task: Task,
@@ -112,7 +112,7 @@ async def refine_query(
 ) -> QueryReply:
     """A side's query as refined by the court (S2, appendix I, step 3)."""
     shown = {"query": as_data("query", query), "round": show_round(round, max_rounds)}
-    return await REFINE.ask(model, case(claim, task, premises) | shown, prompt)
+    return await REFINE.ask(model, common_values(claim, task, premises) | shown, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -144,19 +144,19 @@ def discovery_query_node() -> Node:
         turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
         wanted = [text for text in (turn.get("gap"), state["debater"].get("need")) if text]
         try:
-            said = await query_for(state["claim"], state["task"], state["heard"], wanted, speaker)
+            reply = await query_for(state["claim"], state["task"], state["heard"], wanted, speaker)
         except MootError as error:
-            if not is_alone(error):
+            if not affects_only_call(error):
                 raise
             run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
-        return {"turns": [{**turn, "formulated": said.query, "query": said.query}]}
+        return {"turns": [{**turn, "formulated": reply.query, "query": reply.query}]}
 
     return Node(step, prompts=(QUERY.prompt,))
 
 
 def refine_node() -> Node:
-    """Writes the query as refined by the court into a side's turn; without a usable reply, it stays unchanged.
+    """Replaces the query in a side's turn by the court's refined query; without a usable reply, it stays unchanged.
 
     Reads: claim, task, premises, turns.
     """
@@ -164,66 +164,66 @@ def refine_node() -> Node:
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
         try:
-            query, asked = str(turn["query"]), round_values(state, run.settings)
-            said = await refine_query(*trial_subject(state), query, speaker, **asked)
+            query, rounds = str(turn["query"]), round_values(state, run.settings)
+            reply = await refine_query(*trial_subject(state), query, speaker, **rounds)
         except MootError as error:
-            if not is_alone(error):
+            if not affects_only_call(error):
                 raise
             run.ledger.warn("query_not_refined", f"{error.detail} The query was searched unchanged.")
             return {}
-        return {"turns": [{**turn, "query": said.query}]}
+        return {"turns": [{**turn, "query": reply.query}]}
 
     return Node(step, prompts=(REFINE.prompt,))
 
 
 def admit_node() -> Node:
-    """Adds to the record the evidence of a round's searches that is new and fits the request of the side that searched.
+    """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
-    Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence not admitted before the debate stays
-    out, and counts as known; so does evidence beyond an origin's share. Also marks a side's retrieval as ended if this
-    was its last. If comparisons take longer than `max_seconds` allows, nothing joins, with a
-    warning.
+    Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence that was not admitted before the
+    debate does not join, and counts as known. Evidence above an origin's share does not join either. If a side's
+    retrieval ends with this round, the reason is written into its turn. If comparisons take longer than `max_seconds`
+    allows, nothing joins, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        turns = sorted(turns_in_round(state["turns"], this_round(state), "discover"), key=_side)
+        turns = sorted(turns_in_round(state["turns"], this_round(state), "discover"), key=_side_index)
         known = {piece["id"]: piece for piece in state["evidence"]}
         found = [known[i] for turn in turns for i in turn["evidence_ids"]]
         if not found:
-            return {"turns": [_ended(_searched(turn), state["turns"], run.settings) for turn in turns]}
+            return {"turns": [_with_end(_with_unknown_scores(turn), state["turns"], run.settings) for turn in turns]}
         encoder, settings = await run.encoder(), run.settings
         pieces, requests = [*found, *on_record(state["evidence"])], [request_of(state, turn) for turn in turns]
         encoding = asyncio.gather(vectors_of(pieces, encoder), encoder.embed(requests))
         try:
             vectors, asked = await in_time(encoding, "text encoder")
         except BudgetExhausted as error:
-            unmet = [piece for piece in found if "status" not in piece]
-            run.ledger.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unmet)} results.")
-            ended = [_ended(_searched(turn), state["turns"], settings) for turn in turns]
-            return {"turns": ended, "evidence": [_settled(piece, joins=False) for piece in unmet]}
+            unjudged = [piece for piece in found if "status" not in piece]
+            run.ledger.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unjudged)} results.")
+            ended = [_with_end(_with_unknown_scores(turn), state["turns"], settings) for turn in turns]
+            return {"turns": ended, "evidence": [_with_status(piece, joins=False) for piece in unjudged]}
         asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
-        barred = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
-        beside = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
-        barred |= {place for place in beside if found[place].get("status") == "discarded"}  # found in vain before
-        out, least = barred | beside, settings.novelty_threshold
-        new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred, beside)
+        ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
+        unfit = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
+        ruled_out |= {place for place in unfit if found[place].get("status") == "discarded"}  # after an earlier search
+        out, least = ruled_out | unfit, settings.novelty_threshold
+        new = novelties(vectors[: len(found)], vectors[len(found) :], least, ruled_out, unfit)
         joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
         joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
         fit = {piece["id"] for piece in await limit_to_share(joining, run, on_record(state["evidence"]))}
         joins = [joins_in and piece["id"] in fit for piece, joins_in in zip(found, joins, strict=True)]
-        met = [*zip(found, new, near, joins, strict=True)]
+        candidates = [*zip(found, new, near, joins, strict=True)]
         written: list[Turn] = []
         evidence: list[Evidence] = []
         for turn in turns:
-            mine, met = met[: len(turn["evidence_ids"])], met[len(turn["evidence_ids"]) :]
-            evidence += [_met(*one, turn) for one in mine]
-            new = [novelty for _, novelty, _, _ in mine]
+            own, candidates = candidates[: len(turn["evidence_ids"])], candidates[len(turn["evidence_ids"]) :]
+            evidence += [_with_findings(*one, turn) for one in own]
+            new = [novelty for _, novelty, _, _ in own]
             scores = {"novelty": average(new), "redundancy": redundant_share(new, settings.redundant_similarity)}
-            scores |= {"request_similarity": average([near for _, _, near, _ in mine])}
-            scores |= await _relevance(turn, [piece for piece, _, _, _ in mine], run, encoder)
-            joined = [piece["id"] for piece, _, _, joins_in in mine if joins_in]
-            written.append(_ended({**turn, "joined": joined, "scores": scores}, state["turns"], settings))
+            scores |= {"request_similarity": average([near for _, _, near, _ in own])}
+            scores |= await _relevance(turn, [piece for piece, _, _, _ in own], run, encoder)
+            joined = [piece["id"] for piece, _, _, joins_in in own if joins_in]
+            written.append(_with_end({**turn, "joined": joined, "scores": scores}, state["turns"], settings))
         return {"turns": written, "evidence": evidence}
 
     return Node(step)
@@ -231,38 +231,38 @@ def admit_node() -> Node:
 
 def request_of(state: TrialState, turn: Turn) -> str:
     """A side's request: the gap, and the evidence that its last reflection found missing; else its query."""
-    return "\n".join(filter(None, (turn.get("gap"), need(state, turn["side"])))) or str(turn["query"])
+    return "\n".join(filter(None, (turn.get("gap"), missing_evidence(state, turn["side"])))) or str(turn["query"])
 
 
-def _searched(turn: Turn) -> Turn:
+def _with_unknown_scores(turn: Turn) -> Turn:
     return {**turn, "joined": [], "scores": {"novelty": None, "redundancy": None, "request_similarity": None}}
 
 
-def _side(turn: Turn) -> int:
+def _side_index(turn: Turn) -> int:
     return SIDES.index(turn["side"])
 
 
-def _met(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
-    """The piece with its novelty at the time a side found it, its similarity to the request, and whether it was
-    admitted."""
+def _with_findings(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
+    """The piece with its novelty when a side found it, its similarity to the request, and its status."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
-    met: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
+    rated: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
     if "status" not in piece or joins:
-        return _settled(met, joins=joins)
-    return met
+        return _with_status(rated, joins=joins)
+    return rated
 
 
-def _settled(piece: Evidence, *, joins: bool) -> Evidence:
-    """The piece, marked as found by a debate and with whether it joins the record."""
+def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
+    """The piece with the pool ``discovery`` and its status: ``discovered`` if it joins the record, else
+    ``discarded``."""
     return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
 
 
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The mean cosine of a side's query and its results; {} if the settings ignore gains in relevance, or if the time
-    of `max_seconds` is used up.
+    """The mean cosine of a side's query and its results; {} if the setting `relevance_gain` is null, or the time of
+    `max_seconds` is used up.
     """
     if run.settings.relevance_gain is None:
         return {}
@@ -274,8 +274,8 @@ async def _relevance(
     return {"relevance": mean_cosine(query, vectors)}
 
 
-def _ended(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
-    """The turn of a side's retrieval, with the reason if it is the side's last."""
+def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
+    """The turn of a side's retrieval, with the reason if the side's search ends with it."""
     made = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"] and t["round"] < turn["round"]]
     gain = relevance_gain([t["scores"].get("relevance") for t in [*made, turn]])
     end = retrieval_end(
@@ -296,7 +296,7 @@ def still_searching(state: TrialState) -> list[Side]:
     """The sides whose progressive retrieval has not ended.
 
     Args:
-        state: the debate in court.
+        state: the state of the debate in court.
     """
     over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
     return [side for side in SIDES if side not in over]
@@ -307,22 +307,24 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
-        settings: with the sources.
+        state: the state of the debate in court.
+        settings: settings with ``sources``.
     """
-    said, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
+    history, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
     return to_sides(
         to,
         state,
         "discover",
         still_searching(state),
-        speaker=lambda side: searcher(counsel_for(side, state["phase"]), settings) | {"need": need(state, side)},
+        speaker=lambda side: (
+            searcher(counsel_for(side, state["phase"]), settings) | {"need": missing_evidence(state, side)}
+        ),
         evidence=lambda side: record,
-        heard=lambda side: said,
+        heard=lambda side: history,
     )
 
 
-def need(state: TrialState, side: str | None) -> str | None:
+def missing_evidence(state: TrialState, side: str | None) -> str | None:
     """The evidence that a side's last reflection found missing."""
     reflections = turns_in_round(state["turns"], this_round(state) - 1, "reflect")
     return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

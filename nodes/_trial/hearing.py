@@ -13,18 +13,18 @@ from moot.nodes._runtime.state import TrialState
 from moot.nodes._steps.responding import quote_check
 from moot.nodes._trial.counsel import (
     LONGEST_FIELD,
-    case,
+    common_values,
+    exhibits_for_statements,
     given_exhibits,
+    next_turn_starter,
     one_line,
     own_turn,
-    record_seen,
     round_values,
     show_recent,
     show_record,
     show_round,
     side_of,
     trial_subject,
-    turn_after,
     visible_exhibits,
 )
 from moot.nodes._trial.replies import (
@@ -33,7 +33,7 @@ from moot.nodes._trial.replies import (
     ExpertRulingReply,
     TestimonyReply,
 )
-from moot.nodes._trial.step import Step, explained
+from moot.nodes._trial.step import Step, with_parameters
 from moot.prompts import as_data
 from moot.prompts._files import blocks_or_none
 from moot.retrievers import Evidence
@@ -47,7 +47,7 @@ RULE = Step("proclaim/rule_on_expert", ExpertRulingReply, "court")
 TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
 
 
-@explained(
+@with_parameters(
     advice="the critic's advice for the side after the last round.",
     flaws="the weaknesses that the side found in its own case after the last round.",
     stance="how the side would now present its case.",
@@ -58,7 +58,7 @@ async def argue(
     task: Task,
     premises: Sequence[str],
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -71,20 +71,20 @@ async def argue(
     prompt: str = ARGUE.prompt,
 ) -> ArgumentReply:
     """A side's argument for a round (S2, section 2.5, step 2)."""
-    shown = {"exhibits": show_record(exhibits), "statements": show_recent(said), "advice": show_advice(advice)}
+    shown = {"exhibits": show_record(exhibits), "statements": show_recent(history), "advice": show_advice(advice)}
     shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
     ids = {piece["id"] for piece in exhibits}
     speaker = as_speaker(model, side)
     check: Any = quote_check(exhibits, ids, speaker) if verified_quotes and exhibits else None
-    values = case(claim, task, premises) | shown
+    values = common_values(claim, task, premises) | shown
     return await ARGUE.ask(speaker, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
 
 
-@explained()
+@with_parameters()
 async def request_expert(
     claim: str,
     task: Task,
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -93,12 +93,12 @@ async def request_expert(
     prompt: str = REQUEST.prompt,
 ) -> ExpertRequestReply:
     """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
-    shown = {"statements": show_recent(said), "round": show_round(round, max_rounds)}
-    values = case(claim, task) | shown
+    shown = {"statements": show_recent(history), "round": show_round(round, max_rounds)}
+    values = common_values(claim, task) | shown
     return await REQUEST.ask(model, values, prompt, side=side)
 
 
-@explained(
+@with_parameters(
     side="the side that requests the expert: ``plaintiff`` or ``defense``.",
     expertise="the expert's field.",
     reason="the side's reason.",
@@ -106,7 +106,7 @@ async def request_expert(
 async def rule_on_expert(
     claim: str,
     task: Task,
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -118,12 +118,12 @@ async def rule_on_expert(
 ) -> ExpertRulingReply:
     """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
     request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
-    shown = {"statements": show_recent(said), "request": request, "round": show_round(round, max_rounds)}
-    values = case(claim, task) | shown
+    shown = {"statements": show_recent(history), "request": request, "round": show_round(round, max_rounds)}
+    values = common_values(claim, task) | shown
     return await RULE.ask(model, values, prompt)
 
 
-@explained(
+@with_parameters(
     expertise="the expert's field, in one line; the prompt names it as an instruction.",
     reason="the question of the side that requested the expert.",
 )
@@ -131,7 +131,7 @@ async def give_testimony(
     claim: str,
     task: Task,
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     expertise: str,
@@ -140,10 +140,10 @@ async def give_testimony(
     prompt: str = TESTIFY.prompt,
 ) -> TestimonyReply:
     """An expert's testimony from the record (S2, section 2.5, step 3)."""
-    shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
+    shown = {"exhibits": show_record(exhibits, history, whole=whole), "statements": show_recent(history)}
     shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
-    ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, said, whole=whole))
-    return await TESTIFY.ask(model, case(claim, task) | shown, prompt, evidence_ids=ids)
+    ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, history, whole=whole))
+    return await TESTIFY.ask(model, common_values(claim, task) | shown, prompt, evidence_ids=ids)
 
 
 def show_advice(advice: Sequence[str]) -> str:
@@ -163,7 +163,7 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
 
 
 def argue_node() -> Node:
-    """Writes a side's argument into its turn; if its counsel's model cannot be reached, the trial fails.
+    """Writes a side's argument into its turn. If the counsel's model cannot be reached, the trial fails.
 
     Reads: claim, task, phase, evidence, heard, debater, turns, and if present premises and rounds.
     """
@@ -186,7 +186,7 @@ def argue_node() -> Node:
 
 
 def request_expert_node() -> Node:
-    """Writes whether a side wants an expert into its turn. Reads: claim, task, heard, turns."""
+    """Writes a side's request for an expert, or that it wants none, into its turn. Reads: claim, task, heard, turns."""
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
             state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **round_values(state, settings)
@@ -207,13 +207,13 @@ def rule_on_expert_node() -> Node:
             reason=reason_of(state),
             **round_values(state, settings),
         ),
-        turn_after(RULE.role, "rule_on_expert"),
+        next_turn_starter(RULE.role, "rule_on_expert"),
     )
 
 
 def testify_node() -> Node:
     """Adds the expert's turn. Reads: claim, task, evidence, heard, turns."""
-    begin = turn_after(TESTIFY.role, "testify")
+    begin = next_turn_starter(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(
             state["claim"],
@@ -226,7 +226,7 @@ def testify_node() -> Node:
             whole=settings.exhibits == "whole",
         ),
         lambda state: {**begin(state), "expertise": expertise_of(state)},
-        shown=record_seen,
+        shown=exhibits_for_statements,
     )
 
 

@@ -1,4 +1,4 @@
-"""The negotiation of evidence before a trial (PROClaim; S2, sections 2.1 to 2.3): each step one call."""
+"""The negotiation of evidence before the debates of a trial (PROClaim; S2, sections 2.1 to 2.3); one call per step."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from moot.nodes._runtime.budget import was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._speakers.turns import new_turn
-from moot.nodes._steps.compare import silence_of
+from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.admissibility import admissibility, ruling
 from moot.nodes._trial.counsel import (
     OTHER,
     SIDES,
-    case,
+    common_values,
     given_exhibits,
     premises_of,
+    send_to_speaker,
     side_of,
-    to_one,
     trial_subject,
-    turn_of,
+    turn_starter,
     turns_in_round,
 )
 from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
-from moot.nodes._trial.step import Step, explained
+from moot.nodes._trial.step import Step, with_parameters
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import GIVEN, active_evidence, given_in, mark_left_out
+from moot.retrievers._evidence import GIVEN, active_evidence, given_evidence, mark_left_out
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -45,23 +45,23 @@ CHALLENGE = Step("proclaim/challenge", ChallengesReply)
 WEIGH = Step("proclaim/weigh", AdmissibilityReply, "arbiter")
 
 
-@explained()
+@with_parameters()
 async def mine_premises(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = PREMISES.prompt
 ) -> PremisesReply:
     """The premises of a claim, each of which can be checked alone (S2, section 2.1)."""
-    return await PREMISES.ask(model, case(claim, task), prompt)
+    return await PREMISES.ask(model, common_values(claim, task), prompt)
 
 
-@explained()
+@with_parameters()
 async def stance_queries(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = QUERIES.prompt
 ) -> StanceQueriesReply:
     """A query for evidence that supports a claim, and one for evidence that challenges it (S2, section 2.3)."""
-    return await QUERIES.ask(model, case(claim, task), prompt)
+    return await QUERIES.ask(model, common_values(claim, task), prompt)
 
 
-@explained(evidence="evidence found by the other side, or given with the claim.")
+@with_parameters(evidence="evidence found by the other side, or given with the claim.")
 async def challenge(
     claim: str,
     task: Task,
@@ -72,12 +72,14 @@ async def challenge(
     side: str,
     prompt: str = CHALLENGE.prompt,
 ) -> ChallengesReply:
-    """One side's challenges to evidence that it did not bring (S2, section 2.3)."""
+    """One side's challenges to evidence that it did not find itself (S2, section 2.3)."""
     ids = [piece["id"] for piece in evidence]
-    return await CHALLENGE.ask(model, case(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids)
+    return await CHALLENGE.ask(
+        model, common_values(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids
+    )
 
 
-@explained(piece="the evidence.", challenges="the challenges to it.")
+@with_parameters(piece="the evidence.", challenges="the challenges to it.")
 async def weigh_evidence(
     claim: str,
     task: Task,
@@ -89,12 +91,12 @@ async def weigh_evidence(
     prompt: str = WEIGH.prompt,
 ) -> AdmissibilityReply:
     """The relevance and credibility of one piece of evidence, each from 0 to 1 (S2, section 2.3)."""
-    said = "\n".join(as_data("challenge", reason) for reason in challenges)
+    against = "\n".join(as_data("challenge", reason) for reason in challenges)
     shown = {
         "evidence": show_evidence([piece]),
-        "challenges": f"What was said against it, which is to be checked:\n{said}" if said else "",
+        "challenges": f"What was said against it, which is to be checked:\n{against}" if against else "",
     }
-    return await WEIGH.ask(model, case(claim, task, premises) | shown, prompt)
+    return await WEIGH.ask(model, common_values(claim, task, premises) | shown, prompt)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ def premises_node() -> Node:
     """Adds the miner's turn with the premises. Reads: claim, task."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
-        turn_of(PREMISES.role, "premises", "negotiation"),
+        turn_starter(PREMISES.role, "premises", "negotiation"),
     )
 
 
@@ -112,20 +114,20 @@ def stance_queries_node() -> Node:
     """Adds the negotiator's turn: two queries. Reads: claim, task."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
-        turn_of(QUERIES.role, "stance_queries", "negotiation"),
+        turn_starter(QUERIES.role, "stance_queries", "negotiation"),
     )
 
 
 def disclose_node() -> Node:
     """Marks all evidence, given or found, with the first pool that has it, and warns of premises without a search.
 
-    No origin has more than its share of all evidence found: the rest is left out, with a warning.
+    Evidence above an origin's share of all evidence is left out, with a warning.
 
     Reads: turns, evidence.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        pools = {piece["id"]: GIVEN for piece in given_in(state["evidence"])}
+        pools = {piece["id"]: GIVEN for piece in given_evidence(state["evidence"])}
         for turn in state["turns"]:
             for found in turn.get("evidence_ids", []) if "pool" in turn else ():
                 pools.setdefault(found, turn["pool"])
@@ -138,14 +140,16 @@ def disclose_node() -> Node:
         pieces = [piece if piece["id"] in kept else mark_left_out(piece) for piece in pieces]
         premises = premises_of(state["turns"])
         if (over := len(premises) - run.settings.max_premises) > 0:
-            run.ledger.warn("premises_not_searched", f"{over} of {len(premises)} premises; `max_premises` bounds them.")
+            run.ledger.warn(
+                "premises_not_searched", f"No search for {over} of {len(premises)} premises: `max_premises` is reached."
+            )
         return {"evidence": pieces}
 
     return Node(step)
 
 
 def challenge_node() -> Node:
-    """Adds a counsel's turn with its challenges to evidence that its side did not bring.
+    """Writes a counsel's challenges to evidence that its side did not find into its turn.
 
     Reads: claim, task, premises, evidence, turns.
     """
@@ -170,21 +174,21 @@ def weigh_exhibit_node() -> Node:
         )
 
     return WEIGH.node(
-        ask, shown=given_exhibits, scores=lambda said: {"weight": admissibility(said.relevance, said.credibility)}
+        ask, shown=given_exhibits, scores=lambda reply: {"weight": admissibility(reply.relevance, reply.credibility)}
     )
 
 
 def rule_node() -> Node:
-    """Rules on every piece that was weighed; a piece without a weight stays out of the debates, with a warning.
+    """Rules on every piece with a weight; a piece without a weight is not admitted, with a warning.
 
-    Reads: turns, evidence. If evidence was found and none of it could be weighed, the trial fails.
+    Reads: turns, evidence. If there is evidence and no piece could be weighed, the trial fails.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
         if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
-            raise nothing_weighed(weighed)
+            raise nothing_weighed_error(weighed)
         ruled: list[Evidence] = []
         for turn in weighed:
             (exhibit,) = turn["evidence_ids"]
@@ -192,7 +196,7 @@ def rule_node() -> Node:
                 run.ledger.warn("not_weighed", f"{exhibit} could not be weighed, so it is not admitted.")
                 continue
             found = ruling(weight, admitted=run.settings.admitted_above, disputed=run.settings.disputed_above)
-            ruled.append({**known[exhibit], **_weighed(turn), "weight": weight, "status": found})
+            ruled.append({**known[exhibit], **_weights(turn), "weight": weight, "status": found})
         if not any(piece["status"] == "admitted" for piece in ruled):
             run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates start without any exhibit.")
         return {"evidence": ruled}
@@ -200,16 +204,16 @@ def rule_node() -> Node:
     return Node(step)
 
 
-def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
-    """Why no evidence could be weighed."""
+def nothing_weighed_error(turns: Sequence[Turn]) -> WorldError:
+    """The error if no evidence could be weighed."""
     if all(turn.get("outcome") == "failed" for turn in turns):
         detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."
         return WorldError(detail, kind="nothing_weighed", retryable=True)
     detail = "The arbiter gave no usable reply on any piece of evidence. Try another model in `models.arbiter`."
-    return ReplyError(detail, silence_of(turns))
+    return ReplyError(detail, common_outcome(turns))
 
 
-def _weighed(turn: Turn) -> Any:
+def _weights(turn: Turn) -> Any:
     return {"relevance": turn["relevance"], "credibility": turn["credibility"]}
 
 
@@ -219,20 +223,22 @@ def _weighed(turn: Turn) -> Any:
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
     """Starts the search for the claim itself."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
-    return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
+    return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Starts the searches: one for every premise, and one with each side's query."""
+    """Starts the searches: one for each premise, and one with each side's query."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
-        sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
-    (asked,) = turns_in_round(state["turns"], 0, "stance_queries")
-    for side, query in zip(SIDES, (asked["supporting_query"], asked["challenging_query"]), strict=True):
+        sends.append(
+            send_to_speaker(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"})
+        )
+    (queries,) = turns_in_round(state["turns"], 0, "stance_queries")
+    for side, query in zip(SIDES, (queries["supporting_query"], queries["challenging_query"]), strict=True):
         if query is not None:
             turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
-            sends.append(to_one(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
+            sends.append(send_to_speaker(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
     return sends
 
 
@@ -246,11 +252,11 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
-        theirs |= {piece["id"] for piece in given_in(state["evidence"])}
+        theirs |= {piece["id"] for piece in given_evidence(state["evidence"])}
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
         evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
         if evidence:
-            sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
+            sends.append(send_to_speaker(to, state, {"name": side}, turn, evidence=evidence))
     return sends
 
 
@@ -258,7 +264,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
     """Sends the arbiter to weigh every piece of evidence, with the challenges to it."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
-        to_one(
+        send_to_speaker(
             to,
             state,
             {"name": "arbiter"},
@@ -272,7 +278,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
 
 def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
     """The challenges to a piece of evidence by sides that were shown it."""
-    said: list[Mapping[str, str]] = [
+    challenges: list[Mapping[str, str]] = [
         c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
     ]
-    return [c["reason"] for c in said if c["evidence_id"] == evidence_id]
+    return [c["reason"] for c in challenges if c["evidence_id"] == evidence_id]

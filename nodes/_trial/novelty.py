@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from moot.core.lazy import imported
-from moot.nodes._trial.admissibility import PLACES, is_above
+from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 from moot.retrievers._encoders import Vector
 
 RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
-"""Why a side's progressive retrieval ended: too many redundant results, too many retrievals, too little gain."""
+"""The reason why a side's progressive retrieval ended: redundant results, the number of retrievals, or a small gain in
+relevance."""
 
 
 def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
@@ -18,7 +19,7 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
 
     Args:
         vector: the candidate's vector.
-        pool: vectors of the evidence in the pool; all have the candidate's dimension, and any length but 0.
+        pool: vectors of the evidence in the pool, with the candidate's dimension and not zero.
 
     Raises:
         ValueError: a vector is zero or not finite.
@@ -29,17 +30,17 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
     d, p = np.asarray(vector, dtype=float), np.asarray(pool, dtype=float)
     lengths = np.linalg.norm(p, axis=1) * np.linalg.norm(d)
     if not np.all(np.isfinite(lengths) & (lengths > 0)):
-        raise ValueError("a vector without a direction has no cosine")
-    return round(1 - float(np.max(p @ d / lengths)), PLACES) + 0.0  # never -0.0
+        raise ValueError("a vector is zero or not finite, so it has no cosine")
+    return round(1 - float(np.max(p @ d / lengths)), SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     """The cosine of two vectors of one dimension, in [-1, 1].
 
     Raises:
-        ValueError: as `novelty`.
+        ValueError: see `novelty`.
     """
-    return round(1 - novelty(vector, [other]), PLACES) + 0.0
+    return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
 
 
 def is_new(novelty: float, least: float) -> bool:
@@ -51,28 +52,29 @@ def novelties(
     candidates: Sequence[Vector],
     pool: Sequence[Vector],
     least: float = 0.20,
-    barred: Collection[int] = (),
-    beside: Collection[int] = (),
+    ruled_out: Collection[int] = (),
+    unfit: Collection[int] = (),
 ) -> list[float]:
     """Each candidate's novelty, in order; a candidate of at least ``least`` joins the pool before the next one.
 
     Args:
-        candidates: their vectors.
+        candidates: the candidates' vectors.
         pool: the vectors of the pool so far.
-        least: the least novelty of a candidate that joins.
-        barred: indices of candidates that were ruled out before: they are known, so their novelty is 0.
-        beside: indices of candidates that do not join, however new they are.
+        least: the minimum novelty of a candidate that joins.
+        ruled_out: indices of candidates that were ruled out before: they are known, so their novelty is 0.
+        unfit: indices of candidates that do not join, even if they are new.
     """
     known, found = list(pool), []
     for place, vector in enumerate(candidates):
-        found.append(0.0 if place in barred else novelty(vector, known))
-        if is_new(found[-1], least) and place not in beside and place not in barred:
+        found.append(0.0 if place in ruled_out else novelty(vector, known))
+        if is_new(found[-1], least) and place not in unfit and place not in ruled_out:
             known.append(vector)
     return found
 
 
 def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
-    """The share of candidates whose similarity to the pool, 1 - novelty, is above ``similarity``; None without any.
+    """The share of candidates whose similarity to the pool, 1 - novelty, is above ``similarity``; None without
+    candidates.
 
     Args:
         novelties: 1 - similarity of each candidate to the pool, in [0, 2].
@@ -92,15 +94,15 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """Why a side's retrieval ends after its last one, or None if it continues (S2, Table 1).
+    """The reason if a side's search ends after its last retrieval; None if it continues (S2, Table 1).
 
     Args:
         share: the redundant share of the last retrieval; None if it found nothing.
         retrievals: the number of the side's retrievals.
-        gain: the gain in relevance of the last one over the previous one; None if unknown.
-        most_redundant: a larger share ends the retrieval.
-        most_retrievals: this number ends it.
-        least_gain: a smaller gain ends it; None if gains do not count.
+        gain: the gain in relevance of the last retrieval over the previous one; None if unknown.
+        most_redundant: a larger share ends the search.
+        most_retrievals: this number of retrievals ends the search.
+        least_gain: a smaller gain ends the search; None if gains do not count.
     """
     if share is not None and is_above(share, most_redundant):
         return "redundancy"
@@ -116,4 +118,4 @@ def relevance_gain(relevances: Sequence[float | None]) -> float | None:
     """
     if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
         return None
-    return round(relevances[-1] - relevances[-2], PLACES)
+    return round(relevances[-1] - relevances[-2], SCORE_DECIMALS)

@@ -15,8 +15,8 @@ from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, was_cut
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import declared, new_turn
-from moot.nodes._steps.compare import silence_of
+from moot.nodes._speakers.turns import new_turn, speaker_declaration
+from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.answers import fold
 from moot.nodes._texts.show import show_persona
 from moot.nodes._texts.task import FALSE, OPEN, REFUTED, SUPPORTED, TASKS, TRUE, UNSETTLED
@@ -36,17 +36,17 @@ from moot.nodes._trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes._trial.counsel import SIDES, case, premises_of, to_one, turn_of
+from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_starter
 from moot.nodes._trial.record import exhibits, record_of, show_debate, statement_tokens
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
-from moot.nodes._trial.step import Step, explained
+from moot.nodes._trial.step import Step, with_parameters
 from moot.retrievers import Evidence
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 _YES, _NO, _MAYBE = ((meaning, (label,)) for label, meaning, _ in TASKS["pubmedqa"].labels)
 _NOT_SUPPORTED = TASKS["hover"].labels[1][1]
-SAID: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
+LABELS_OF_VERDICTS: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "SUPPORTED": ((TRUE, _YES[0]), (*SUPPORTED, "true", *_YES[1])),
     "NOT SUPPORTED": ((FALSE, _NOT_SUPPORTED, _NO[0]), (*REFUTED, "not supported", "false", *_NO[1])),
     "INCONCLUSIVE": (
@@ -66,8 +66,8 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
             covers unsettled claims).
 
     Raises:
-        UserError: the task has no label for a true claim, or for a false one, several labels fit one
-            verdict, or a label in the settings is not the task's, or is another verdict's.
+        UserError: the task has no label for a true claim or for a false one, several labels fit one verdict, or a label
+            in the settings is not a label of the task or belongs to another verdict.
     """
     given = given or {}
     known = set(map(fold, task["labels"]))
@@ -77,7 +77,7 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
             + (f"; it has {', '.join(task['labels'])}." if task["labels"] else ", nor any other."),
             kind="unfit_task",
         )
-    fitting = {verdict: _fitting(task, verdict, given) for verdict in VERDICTS}
+    fitting = {verdict: _fitting_labels(task, verdict, given) for verdict in VERDICTS}
     found = {verdict: labels[0] for verdict, labels in fitting.items() if len(labels) == 1}
     missing = set(VERDICTS[:2]) - set(found)
     unclear = any(len(labels) > 1 for labels in fitting.values())
@@ -85,30 +85,30 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
         what = f"labels: {', '.join(task['labels'])}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
         raise UserError(
             f"A trial ends with SUPPORTED, NOT SUPPORTED or INCONCLUSIVE, and the task {task['name']!r} asks for "
-            f"{what}. Choose a task that checks claims, or say which label stands for which verdict: "
+            f"{what}. Choose a task that checks claims, or set the label for each verdict: "
             'verdict_labels={"SUPPORTED": ..., "NOT SUPPORTED": ...}.',
             kind="unfit_task",
         )
     return found
 
 
-def _fitting(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) -> list[str]:
+def _fitting_labels(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) -> list[str]:
     if verdict in given:
         return [label for label in task["labels"] if fold(label) == fold(given[verdict])]
-    meanings, spellings = SAID[verdict]
+    meanings, spellings = LABELS_OF_VERDICTS[verdict]
     known = set(map(fold, spellings))
     return [label for label in task["labels"] if task["meanings"].get(label) in meanings or fold(label) in known]
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
-    """The answer for a verdict; None if the debate abstains and the task has no label for that.
+    """The answer for a verdict; None if the debate abstains and the task has no label for an abstention.
 
     Args:
-        verdict: the panel's.
+        verdict: the panel's verdict.
         labels: from `verdict_labels`.
         policy: the rule for INCONCLUSIVE: ``abstain``, or ``burden_of_refutation``, by which a claim that was not
-            refuted counts as true (S2, appendix C); None for ``abstain`` if the task has a label for it, else for
-            ``burden_of_refutation``.
+            refuted counts as true (S2, appendix C); None means ``abstain`` if the task has a label for INCONCLUSIVE,
+            else ``burden_of_refutation``.
     """
     if verdict != "INCONCLUSIVE":
         return labels[verdict]
@@ -116,15 +116,15 @@ def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | No
     return labels.get(verdict) if policy == "abstain" else labels["SUPPORTED"]
 
 
-def fits(settings: Any, task: Task) -> None:
+def check_trial_task(settings: Any, task: Task) -> None:
     """Refuses a task that a trial cannot decide.
 
     Args:
-        settings: with ``verdict_labels``.
+        settings: settings with ``verdict_labels``.
         task: the task.
 
     Raises:
-        UserError: as `verdict_labels`.
+        UserError: see `verdict_labels`.
     """
     verdict_labels(task, settings.verdict_labels)
 
@@ -140,22 +140,22 @@ PANEL = Decision(
     lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
     around=1200,
 )
-"""The least call of each judge: the claim, with an empty record."""
+"""The smallest call of each judge: the claim, with an empty record."""
 
 
-@explained(turns="of both debates.")
+@with_parameters(turns="of both debates.")
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
     """How consistently counsel argued when they changed sides (S2, section 2.7): one call."""
     debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
-    return await ANALYSE.ask(model, case(claim, task, premises_of(turns)) | debates, prompt)
+    return await ANALYSE.ask(model, common_values(claim, task, premises_of(turns)) | debates, prompt)
 
 
-@explained(
+@with_parameters(
     turns="of the whole trial.",
     evidence="all evidence, with its rulings.",
-    most_tokens="most tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
+    most_tokens="maximum tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
     persona="the judge's persona.",
 )
 async def judge_record(
@@ -181,7 +181,7 @@ def analyse_node() -> Node:
     """Adds the analyser's turn. Reads: claim, task, turns."""
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
-        turn_of(ANALYSE.role, "analyse", "panel"),
+        turn_starter(ANALYSE.role, "analyse", "panel"),
     )
 
 
@@ -197,15 +197,15 @@ def compile_record_node() -> Node:
         if left:
             ids = ", ".join(piece["id"] for piece in left)
             run.ledger.warn("exhibits_left_out", f"The record is longer than {most} tokens; not shown: {ids}.")
-        if (told := statement_tokens(values)) > most:
+        if (tokens := statement_tokens(values)) > most:
             run.ledger.warn(
                 "record_too_long",
-                f"Statements and scores alone have {told} tokens, and are shown whole; `panel_tokens` is {most}.",
+                f"Statements and scores alone have {tokens} tokens, and are shown whole; `panel_tokens` is {most}.",
             )
-        if same := sharing_a_model(run.settings):
+        if same := speakers_sharing_a_model(run.settings):
             run.ledger.warn(
                 "shared_model",
-                f"{', '.join(same)}: the model of a counsel or of another judge. Each should have its own.",
+                f"{', '.join(same)}: each has the model of a counsel or of another judge, and should have its own.",
             )
         return {}
 
@@ -235,8 +235,8 @@ def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
     return [piece for piece in exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
-def sharing_a_model(settings: Any) -> list[str]:
-    """The critic if a counsel has its model, and the judges whose model a counsel or another judge has."""
+def speakers_sharing_a_model(settings: Any) -> list[str]:
+    """The critic if it shares a model with a counsel, and the judges that share one with a counsel or another judge."""
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
     times = Counter(judges.values())
@@ -245,18 +245,18 @@ def sharing_a_model(settings: Any) -> list[str]:
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Sends every judge to the whole record.
+    """Sends the whole record to every judge.
 
     Args:
         to: the node.
-        state: the trial.
-        settings: with the ``judges``.
+        state: the trial's state.
+        settings: settings with ``judges``.
     """
     return [
-        to_one(
+        send_to_speaker(
             to,
             state,
-            declared(judge),
+            speaker_declaration(judge),
             new_turn(0, judge.name, "judge", phase="panel"),
             evidence=state["evidence"],
             heard=state["turns"],
@@ -268,7 +268,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 def decide_node() -> Node:
     """Ends the trial with the panel's verdict, its answer, and the confidence in it.
 
-    Reads: task, turns, and if present debates and metrics. The stop reason of a panel without a debate before it is
+    Reads: task, turns, and if present debates and metrics. Without a debate before the panel, the stop reason is
     ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
     """
 
@@ -276,7 +276,7 @@ def decide_node() -> Node:
         judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
         decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
         if decided is None:
-            raise no_verdict(judged)
+            raise no_verdict_error(judged)
         labels = verdict_labels(state["task"], run.settings.verdict_labels)
         answers = {v: answer_for(v, labels, run.settings.inconclusive) for v in VERDICTS}
         answer = answers[decided.verdict]
@@ -285,7 +285,7 @@ def decide_node() -> Node:
                 "burden_of_refutation",
                 f"The panel found the claim INCONCLUSIVE; because it was not refuted, the answer is {answer}.",
             )
-        first = primary(state.get("debates") or [])
+        first = primary_debate(state.get("debates") or [])
         return {
             "answer": answer,
             "raw_verdict": decided.verdict,
@@ -299,22 +299,23 @@ def decide_node() -> Node:
     return Node(step, decides=lambda settings: {judge.name: PANEL for judge in settings.judges})
 
 
-def no_verdict(judged: Sequence[Turn]) -> WorldError:
+def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
     """The error if no judge gave a verdict."""
     if all(turn.get("outcome") == "failed" for turn in judged):
-        detail = "No judge could be reached. See the warnings for the reasons; another model can be named in `judges`."
+        detail = "No judge could be reached. See the warnings for the reasons, or name other models in `judges`."
         return WorldError(detail, kind="no_judge", retryable=True)
     if any(was_cut(turn) for turn in judged):
         return WorldError("A ceiling was reached before any judge gave a verdict. Raise it.", kind=BUDGET_EXHAUSTED)
-    detail = "No judge gave a usable verdict. Try other models for the judges, or set `structured_output` otherwise."
-    return ReplyError(detail, silence_of(judged))
+    detail = "No judge gave a usable verdict. Try other models for the judges, or another `structured_output`."
+    return ReplyError(detail, common_outcome(judged))
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote; a verdict without an answer of the task is kept as it is."""
-    said: Any = turn.get("verdict")
-    group = None if said is None else VERDICTS.index(said)
-    return {"agent": turn["agent"], "answer": None if said is None else answers[said] or said, "group": group}
+    """A judge's verdict as a vote; if the task has no answer for the verdict, the answer is the verdict itself."""
+    verdict: Any = turn.get("verdict")
+    group = None if verdict is None else VERDICTS.index(verdict)
+    answer = None if verdict is None else answers[verdict] or verdict
+    return {"agent": turn["agent"], "answer": answer, "group": group}
 
 
 def confidence_of(
@@ -327,9 +328,9 @@ def confidence_of(
     """The confidence in a verdict, with its parts."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
-    said = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
-    consistency = said.get("overall") if said else None
-    reflected = winners_reflection(decided.verdict, primary(state.get("debates") or []))
+    analysis = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
+    consistency = analysis.get("overall") if analysis else None
+    reflected = winners_reflection(decided.verdict, primary_debate(state.get("debates") or []))
     base = base_confidence(sigma, quality, consensus_weight, quality_weight)
     switch, reflection = role_switch_adjustment(consistency), reflection_adjustment(reflected)
     parts = {
@@ -342,32 +343,32 @@ def confidence_of(
         "reflection": reflection,
     }
     final = final_confidence(base, switch, reflection, decided.winning, decided.votes)
-    told = [f"{decided.winning} of {decided.votes} judges' votes", "their scores"]
-    told += ["the counsel's consistency"] if consistency is not None else []
-    told += ["the winner's last reflection"] if reflected is not None else []
+    basis = [f"{decided.winning} of {decided.votes} judges' votes", "their scores"]
+    basis += ["the counsel's consistency"] if consistency is not None else []
+    basis += ["the winner's last reflection"] if reflected is not None else []
     return {
         "confidence": round(final, 6),
-        "confidence_from": ", ".join(told),
+        "confidence_from": ", ".join(basis),
         "confidence_parts": {name: None if part is None else round(part, 6) + 0.0 for name, part in parts.items()},
     }
 
 
-def primary(debates: Sequence[CourtDebate]) -> CourtDebate | None:
+def primary_debate(debates: Sequence[CourtDebate]) -> CourtDebate | None:
     """The entry of the primary debate; None if there was none."""
     return next((debate for debate in debates if debate["phase"] == "primary"), None)
 
 
 def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | None:
-    """The winning side's last reflection score in the primary debate; None if there is none."""
+    """The winning side's last reflection score in the primary debate; None without one."""
     side = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(verdict)
     scores = [score for score in (debate["reflection"][side] if debate and side else []) if score is not None]
     return scores[-1] if scores else None
 
 
 def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
-    """How much the judges disagreed, and the reasons of those in the minority.
+    """How much the judges disagreed, and the reasons of the judges in the minority.
 
-    ``agreement`` is the share of pairs of judges with one verdict; null with fewer than two verdicts.
+    ``agreement`` is the share of pairs of judges with the same verdict; null with fewer than two verdicts.
     """
     given = [turn for turn in judged if turn.get("verdict") is not None]
     pairs = [one["verdict"] == other["verdict"] for one, other in combinations(given, 2)]

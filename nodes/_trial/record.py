@@ -7,17 +7,17 @@ from typing import Any
 
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._texts.show import cited_ids, show_evidence
-from moot.nodes._trial.counsel import SIDES, case, on_record, premises_of, show_statements, statements
+from moot.nodes._trial.counsel import SIDES, common_values, on_record, premises_of, show_statements, statements
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from moot.retrievers._excerpts import count_tokens
 
-NAMES = {"primary": "first", "switched": "second"}
+DEBATE_NAMES = {"primary": "first", "switched": "second"}
 """Names of the debates in the record."""
 
 
-TOLD = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
+ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
 """The parts of a record that are always shown whole."""
 
 
@@ -31,12 +31,12 @@ def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
     return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
 
 
-def fitting(
+def fitting_exhibits(
     pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """The exhibits that fit into so many tokens, and the ones left out, both in their given order.
+    """The exhibits that fit into ``room`` tokens, and the exhibits left out, both in their given order.
 
-    Uncited exhibits are left out first, then cited ones; both from the end, the lowest weight first.
+    Uncited exhibits are left out first, then cited ones; both from the end, so that the lowest weights go first.
 
     Args:
         pieces: in the order of `exhibits`.
@@ -65,10 +65,10 @@ def record_of(
         task: the task.
         turns: the turns of the whole trial.
         evidence: all evidence, with its rulings.
-        most_tokens: most tokens (about) of exhibits, transcripts and scores.
+        most_tokens: maximum number of tokens (about) of exhibits, transcripts and scores.
     """
-    values = case(claim, task, premises_of(turns))
-    told = {
+    values = common_values(claim, task, premises_of(turns))
+    parts = {
         "first_debate": show_debate(turns, "primary"),
         "second_debate": show_debate(turns, "switched"),
         "retrieval": show_retrieval(turns),
@@ -76,25 +76,25 @@ def record_of(
         "reflections": show_reflections(turns),
         "consistency": show_consistency(turns),
     }
-    room, cited = most_tokens - statement_tokens(told), cited_ids(turns)
-    kept, left = fitting(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited)
+    room, cited = most_tokens - statement_tokens(parts), cited_ids(turns)
+    kept, left = fitting_exhibits(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited)
     missed = ", ".join(piece["id"] for piece in left if piece["id"] in cited)
     missing = f"({len(left)} more are left out for the record's length; cited of these: {missed or 'none'}.)"
     shown = [show_exhibits(kept), *([missing] if left else [])]
-    return values | told | {"exhibits": "\n".join(shown)}, left
+    return values | parts | {"exhibits": "\n".join(shown)}, left
 
 
 def statement_tokens(values: Mapping[str, str]) -> int:
-    """About how many tokens of a record are statements and scores, without its exhibits."""
-    return sum(count_tokens(values[name]) for name in TOLD)
+    """The number of tokens (about) of a record without its exhibits."""
+    return sum(count_tokens(values[name]) for name in ALWAYS_WHOLE)
 
 
 def show_exhibits(pieces: Sequence[Evidence]) -> str:
     """Exhibits, each with its status: its weight, or that it was found during a debate."""
-    return show_evidence(pieces, "(no exhibit is shown)", _standing)
+    return show_evidence(pieces, "(no exhibit is shown)", _status_attributes)
 
 
-def _standing(piece: Evidence) -> dict[str, str]:
+def _status_attributes(piece: Evidence) -> dict[str, str]:
     status = piece.get("status", "seed")
     weight = {"weight": f"{piece['weight']:.2f}"} if "weight" in piece else {}
     return {"status": "disputed" if status == "seed" else status} | weight
@@ -102,44 +102,45 @@ def _standing(piece: Evidence) -> dict[str, str]:
 
 def show_debate(turns: Iterable[Turn], phase: str) -> str:
     """The transcript of a debate under a heading; empty if there was none."""
-    of = [turn for turn in turns if turn["phase"] == phase]
-    heading = f"The {NAMES[phase]} debate:"
-    return show_statements(statements(of), heading, f"{heading}\n(nothing was said)" if of else "")
+    spoken = [turn for turn in turns if turn["phase"] == phase]
+    heading = f"The {DEBATE_NAMES[phase]} debate:"
+    return show_statements(statements(spoken), heading, f"{heading}\n(nothing was said)" if spoken else "")
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
     """Each side's searches by round, with their results."""
-    lines = [_searched(turn) for turn in turns if turn["step"] == "discover"]
+    lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
 
 
-def _searched(turn: Turn) -> str:
+def _search_line(turn: Turn) -> str:
     scores = turn.get("scores", {})
     novelty = "" if scores.get("novelty") is None else f", mean novelty {scores['novelty']:.2f}"
     formulated = turn.get("formulated")
     refined = "" if formulated in (None, turn.get("query")) else f" (asked for as: {formulated})"
     if turn.get("retrieval") == "failed":
-        return f"{_when(turn)}, {turn['side']}: {turn.get('query')}{refined}: the sources could not be searched"
+        return f"{_round_text(turn)}, {turn['side']}: {turn.get('query')}{refined}: the sources could not be searched"
     found = f"{len(turn.get('evidence_ids', []))} found, {len(turn.get('joined', []))} joined the record{novelty}"
     end = f"; the side's search ended there ({turn['ended']})" if turn.get("ended") else ""
-    return f"{_when(turn)}, {turn['side']}: {turn.get('query')}{refined}: {found}{end}"
+    return f"{_round_text(turn)}, {turn['side']}: {turn.get('query')}{refined}: {found}{end}"
 
 
 def show_critic(turns: Iterable[Turn]) -> str:
-    """The critic's scores of each round, and the questions it left open."""
+    """The critic's scores of each round, and the premises that it finds unresolved."""
     lines = []
     for turn in turns:
         if turn["step"] == "critique":
-            lines += [f"{_when(turn)}, {side}: {_scored(turn.get(side))}" for side in SIDES]
-            open_still = "; ".join(turn.get("unresolved_premises") or [])
-            lines += [f"{_when(turn)}, open: {open_still}"] if open_still else []
+            lines += [f"{_round_text(turn)}, {side}: {_scores_text(turn.get(side))}" for side in SIDES]
+            unresolved = "; ".join(turn.get("unresolved_premises") or [])
+            lines += [f"{_round_text(turn)}, open: {unresolved}"] if unresolved else []
     return _block("The critic's scores, from 0 to 1:", "critic", lines)
 
 
-def _scored(of: Mapping[str, Any] | None) -> str:
-    if of is None:
+def _scores_text(scores: Mapping[str, Any] | None) -> str:
+    if scores is None:
         return "not scored"
-    return f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}. {of['reason']}"
+    numbers = ", ".join(f"{name} {scores[name]:.2f}" for name in ("logic", "evidence", "rebuttal"))
+    return f"{numbers}. {scores['reason']}"
 
 
 def show_reflections(turns: Iterable[Turn]) -> str:
@@ -148,30 +149,30 @@ def show_reflections(turns: Iterable[Turn]) -> str:
     for turn in turns:
         if turn["step"] == "reflect":
             score = turn.get("scores", {}).get("reflection")
-            said = "not scored" if score is None else f"{score:.2f}"
-            lines.append(f"{_when(turn)}, {turn['side']}: {said}")
+            shown = "not scored" if score is None else f"{score:.2f}"
+            lines.append(f"{_round_text(turn)}, {turn['side']}: {shown}")
     return _block("How each side rates its own case, from 0 to 1:", "reflections", lines)
 
 
 def show_consistency(turns: Iterable[Turn]) -> str:
     """The analyser's findings after the change of sides; empty if sides did not change."""
-    said = next((turn for turn in turns if turn["step"] == "analyse"), None)
-    if said is None:
+    found = next((turn for turn in turns if turn["step"] == "analyse"), None)
+    if found is None:
         return ""
-    if said.get("overall") is None:
+    if found.get("overall") is None:
         return "How consistently the counsel argued when they changed sides is not known."
     lines = [
-        f"{said['plaintiff_counsel']:g} for who spoke for the plaintiff first, "
-        f"{said['defense_counsel']:g} for the other one, {said['overall']:g} overall",
-        *(f"Contradiction: {text}" for text in said["contradictions"] or []),
+        f"{found['plaintiff_counsel']:g} for who spoke for the plaintiff first, "
+        f"{found['defense_counsel']:g} for the other one, {found['overall']:g} overall",
+        *(f"Contradiction: {text}" for text in found["contradictions"] or []),
     ]
     return _block("How consistently the counsel argued when they changed sides, from 0 to 10:", "consistency", lines)
 
 
-def _when(turn: Turn) -> str:
-    return f"{NAMES[turn['phase']]} debate, round {turn['round']}"
+def _round_text(turn: Turn) -> str:
+    return f"{DEBATE_NAMES[turn['phase']]} debate, round {turn['round']}"
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
-    whole = (" ".join(line.splitlines()) for line in lines)  # text of others starts no line of ours
+    whole = (" ".join(line.splitlines()) for line in lines)  # a text of others must not begin a line
     return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""

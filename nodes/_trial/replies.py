@@ -1,4 +1,4 @@
-"""Replies of a trial's roles (PROClaim); the field names are a contract, as in `moot.nodes._texts.replies`."""
+"""Replies of a trial's roles (PROClaim); scripted endpoints and stored runs rely on the names of fields."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from moot.nodes._trial.confidence import VERDICTS, Verdict
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 
-def _without_blanks(texts: list[str]) -> list[str]:
-    kept: dict[str, str] = {}
+def _unique_texts(texts: list[str]) -> list[str]:
+    found: dict[str, str] = {}
     for text in texts:
         if text.strip():
-            kept.setdefault(fold(text), text.strip())
-    return list(kept.values())
+            found.setdefault(fold(text), text.strip())
+    return list(found.values())
 
 
-Texts = Annotated[list[str], AfterValidator(_without_blanks), Field(json_schema_extra={"minItems": 0})]
-"""Texts, each once, or none."""
+Texts = Annotated[list[str], AfterValidator(_unique_texts), Field(json_schema_extra={"minItems": 0})]
+"""A list of texts, each once; may be empty."""
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
@@ -27,7 +27,7 @@ Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 class PremisesReply(Reply):
     """The premises of a claim."""
 
-    premises: Annotated[list[str], AfterValidator(_without_blanks), Field(min_length=1)]
+    premises: Annotated[list[str], AfterValidator(_unique_texts), Field(min_length=1)]
 
 
 class StanceQueriesReply(Reply):
@@ -59,7 +59,7 @@ class AdmissibilityReply(Reply):
 
 
 class GapReply(Reply):
-    """The evidence that a side lacks."""
+    """The evidence that a side needs most."""
 
     gap: Text
 
@@ -79,7 +79,7 @@ class ExpertRequestReply(Reply):
     expertise: str
 
     @model_validator(mode="after")
-    def _on_something(self) -> ExpertRequestReply:
+    def _check_expertise(self) -> ExpertRequestReply:
         if self.needed and not self.expertise.strip():
             raise ValueError("`expertise` is empty, though an expert is `needed`")
         return self
@@ -113,7 +113,7 @@ class ReflectionReply(Reply):
 
 
 class SideScores(Reply):
-    """How well one side did in a round."""
+    """A critic's scores of one side in a round."""
 
     reason: str
     logic: Share
@@ -155,8 +155,8 @@ class ConsistencyReply(Reply):
     overall: Ten
 
 
-def _verdict(value: Any) -> Any:
-    """A verdict in another spelling as it is written here."""
+def _normalise_verdict(value: Any) -> Any:
+    """A verdict in the spelling of `VERDICTS`; other values unchanged."""
     if not isinstance(value, str):
         return value
     plain = fold(value).upper()
@@ -170,4 +170,4 @@ class JudgementReply(Reply):
     evidence_strength: Ten
     argument_validity: Ten
     scientific_reliability: Ten
-    verdict: Annotated[Verdict, BeforeValidator(_verdict)]
+    verdict: Annotated[Verdict, BeforeValidator(_normalise_verdict)]

@@ -1,4 +1,4 @@
-"""A step of a trial, declared once with its prompt, reply and role; used as a function and as a node."""
+"""A step of a trial: its prompt, reply and role are declared once, for its function and its node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, ReplyError
 from moot.core.redaction import redact
 from moot.nodes._models.ledger import Ledger, record_failed_call
-from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call, as_speaker
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
@@ -23,19 +23,19 @@ from moot.retrievers import Evidence
 R = TypeVar("R", bound=Reply)
 F = TypeVar("F", bound=Callable[..., Any])
 Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
-"""Makes a step's call, from the state and the settings."""
+"""Takes the state, the speaker and the settings; makes a step's call."""
 Shown = Callable[[TrialState, Any], Sequence[Evidence]]
-"""Returns the exhibits that a speaker is shown, from the state and the settings."""
+"""Takes the state and the settings; returns the exhibits that a speaker is shown."""
 
 PARAMETERS = {
-    "claim": "what is tried.",
+    "claim": "the claim of the trial.",
     "task": "the form of an answer.",
     "premises": "the premises of the claim.",
     "exhibits": "the evidence on record.",
-    "said": "the arguments and testimonies so far; the last four are shown.",
-    "model": "who is asked.",
+    "history": "the arguments and testimonies so far; the last four are shown.",
+    "model": "the model that is called.",
     "side": "``plaintiff`` or ``defense``.",
-    "whole": "whether exhibits are shown whole, not only their titles and quotes.",
+    "whole": "whether exhibits are shown whole; otherwise only their titles and quotes.",
     "round": "the round's number, from 1; 0 leaves it out.",
     "max_rounds": "most rounds.",
     "prompt": "the prompt's name.",
@@ -43,26 +43,26 @@ PARAMETERS = {
 """Parameters shared by the functions of several steps."""
 
 
-def explained(**parameters: str) -> Callable[[F], F]:
-    """Adds the parameters and errors to the docstring of a step's function.
+def with_parameters(**parameters: str) -> Callable[[F], F]:
+    """A decorator that adds the parameters and errors to the docstring of a step's function.
 
     Args:
         parameters: parameters that are not in `PARAMETERS`, or have another meaning here.
     """
 
-    def add(function: F) -> F:
+    def add_to_docstring(function: F) -> F:
         known = PARAMETERS | parameters
         lines = [f"    {name}: {known[name]}" for name in signature(function).parameters]
         raises = "    UserError, WorldError, ReplyError: the call failed, or no reply could be used."
         function.__doc__ = "\n".join([function.__doc__ or "", "", "Args:", *lines, "", "Raises:", raises])
         return function
 
-    return add
+    return add_to_docstring
 
 
 @dataclass(frozen=True)
 class Step(Generic[R]):
-    """One call, whose reply is written into a turn field by field.
+    """A step with one call. Each field of the reply becomes a field of a turn.
 
     Args:
         prompt: the prompt's name.
@@ -95,7 +95,7 @@ class Step(Generic[R]):
         begin: Callable[[TrialState], Turn] = own_turn,
         *,
         shown: Shown = lambda state, settings: (),
-        scores: Callable[[R], dict[str, float]] = lambda said: {},
+        scores: Callable[[R], dict[str, float]] = lambda reply: {},
         vital: bool = False,
     ) -> Node:
         """A node that writes the reply into a turn.
@@ -105,9 +105,9 @@ class Step(Generic[R]):
 
         Args:
             ask: makes the call.
-            begin: the turn; by default the one passed on.
-            shown: returns the exhibits that the speaker is shown; the turn names them and may cite them.
-            scores: values computed from the reply.
+            begin: returns the turn; by default the turn passed to the step.
+            shown: returns the exhibits that the speaker is shown and may cite; their ids are written into the turn.
+            scores: returns values computed from the reply.
             vital: whether the debate fails if the model cannot be reached.
         """
         fields = self.reply.model_fields
@@ -115,31 +115,31 @@ class Step(Generic[R]):
         async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
             exhibits = list(shown(state, run.settings))
             turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
-            run.ledger.take(turn)
+            run.ledger.set_turn(turn)
             speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
             try:
-                said = await ask(state, speaker, run.settings)
+                reply = await ask(state, speaker, run.settings)
             except MootError as error:
-                if not is_alone(error) or (vital and not isinstance(error, ReplyError)):
+                if not affects_only_call(error) or (vital and not isinstance(error, ReplyError)):
                     raise
                 empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
                 return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.ledger)}]}
             if speaker.not_shown:
                 exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
                 turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}
-            given = said.model_dump() | cited(said, exhibits, run.ledger)
-            return {"turns": [{**turn, **given, "scores": scores(said), "outcome": "ok"}]}
+            given = reply.model_dump() | checked_citations(reply, exhibits, run.ledger)
+            return {"turns": [{**turn, **given, "scores": scores(reply), "outcome": "ok"}]}
 
         return Node(step, prompts=(self.prompt,))
 
 
-def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """A speaker's citations, checked against the exhibits it was shown; warnings name faulty ones."""
+def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
+    """A reply's citations, checked against the exhibits that the speaker was shown; warns of faulty ones."""
     ids = {piece["id"] for piece in shown}
-    for one in getattr(said, "challenges", []):
+    for one in getattr(reply, "challenges", []):
         if one.evidence_id not in ids:
-            ledger.warn("unknown_exhibit", f"{redact(one.evidence_id)[:80]!r} was challenged, which was not shown.")
-    if (quotes := getattr(said, "citations", None)) is None:
+            ledger.warn("unknown_exhibit", f"{redact(one.evidence_id)[:80]!r} was challenged, but was not shown.")
+    if (quotes := getattr(reply, "citations", None)) is None:
         return {}
     citations = check_citations(quotes, shown, ids)
     for kind, fault in faults_of(citations):

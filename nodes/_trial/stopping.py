@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from moot.nodes._records.entries import StopReason
-from moot.nodes._trial.admissibility import PLACES, is_above
+from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
-RUN = 2
-"""Consecutive rounds that make a plateau, or exhaust novelty."""
+CONSECUTIVE_ROUNDS = 2
+"""Number of consecutive rounds that make a plateau or exhaust novelty."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
@@ -17,21 +17,22 @@ def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
 
     Args:
         logic: how sound the case is.
-        novelty: how much of it is new.
-        rebuttal: how well it answers the other side.
+        novelty: how much of the case is new.
+        rebuttal: how well the case answers the other side.
     """
-    return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, PLACES) + 0.0  # never -0.0
+    return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def reflection_total(plaintiff: float | None, defense: float | None) -> float | None:
     """The sum of both sides' reflection scores of a round, in [0, 2]; None if either is unknown."""
-    return None if plaintiff is None or defense is None else round(plaintiff + defense, PLACES)
+    return None if plaintiff is None or defense is None else round(plaintiff + defense, SCORE_DECIMALS)
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """How much each total differs from the one before it; None if either is unknown."""
+    """The absolute difference of each total from the previous one; None if either is unknown."""
     return [
-        None if before is None or now is None else round(abs(now - before), PLACES) for before, now in pairwise(totals)
+        None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
+        for before, now in pairwise(totals)
     ]
 
 
@@ -43,14 +44,14 @@ def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
     """Whether the mean novelty of the last two rounds' candidates is below ``least`` in both (S2, section 2.5, iii).
 
-    A round without candidates (None) breaks the run.
+    If one of the two rounds had no candidates (None), the search is not exhausted.
     """
     return _all_below(novelties, least)
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
-    last = values[-RUN:]
-    return len(last) == RUN and all(value is not None and is_above(least, value) for value in last)
+    last = values[-CONSECUTIVE_ROUNDS:]
+    return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
 
 def stop_reason(
@@ -72,9 +73,9 @@ def stop_reason(
         totals: the reflection total of each round; None if it is unknown.
         novelties: the mean novelty of each round's candidates; None in rounds without any.
         resolved: whether the critic finds the debate resolved.
-        closed: whether the court closes it.
+        closed: whether the court closes the debate.
         min_rounds: no reason counts before the end of this round.
-        max_rounds: most rounds.
+        max_rounds: maximum number of rounds.
         plateau: as for `is_plateau`.
         exhaustion: as for `is_exhausted`.
     """

@@ -1,15 +1,24 @@
-"""The turns of a trial (PROClaim): which step has which fields; see `moot.nodes._runtime.turns`."""
+"""The fields of a trial's turns by their step (PROClaim); see `moot.nodes._runtime.turns`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moot.nodes._runtime.turns import BEGUN, Citing, Kind, Numbered, Outcome, Premises, Reason, Searched
+from moot.nodes._runtime.turns import (
+    START_FIELDS,
+    CitationFields,
+    NumberField,
+    Outcome,
+    Premises,
+    Reason,
+    SearchOutcome,
+    TurnKind,
+)
 from typing_extensions import TypedDict
 
 
 class Pool(TypedDict, total=False):
-    """The pool that evidence was searched for."""
+    """The pool for which evidence was searched."""
 
     pool: str
 
@@ -27,7 +36,7 @@ class Challenges(TypedDict, total=False):
     challenges: list[dict[str, str]] | None
 
 
-class Weighed(TypedDict, total=False):
+class AdmissibilityFields(TypedDict, total=False):
     """The weight of a piece of evidence."""
 
     relevance: float | None
@@ -35,31 +44,31 @@ class Weighed(TypedDict, total=False):
 
 
 class Gap(TypedDict, total=False):
-    """The evidence that a side misses."""
+    """The evidence that a side needs most."""
 
     gap: str | None
 
 
-class Formulated(TypedDict, total=False):
+class FirstQuery(TypedDict, total=False):
     """A query before the court refined it."""
 
     formulated: str | None
 
 
-class Admitted(TypedDict, total=False):
-    """The results that joined the record, and why the side's search ended there; null if it continues."""
+class SearchResult(TypedDict, total=False):
+    """The results that joined the record, and the reason if the side's search ended with them; else null."""
 
     joined: list[str]
     ended: str | None
 
 
-class Argued(TypedDict, total=False):
+class ArgumentField(TypedDict, total=False):
     """A counsel's argument."""
 
     argument: str | None
 
 
-class Needed(TypedDict, total=False):
+class ExpertNeeded(TypedDict, total=False):
     """Whether an expert is wanted."""
 
     needed: bool | None
@@ -71,19 +80,19 @@ class Expertise(TypedDict, total=False):
     expertise: str | None
 
 
-class Granted(TypedDict, total=False):
+class ExpertGranted(TypedDict, total=False):
     """Whether an expert is heard."""
 
     granted: bool | None
 
 
-class Testified(TypedDict, total=False):
+class TestimonyField(TypedDict, total=False):
     """An expert's testimony."""
 
     testimony: str | None
 
 
-class Reflected(TypedDict, total=False):
+class ReflectionFields(TypedDict, total=False):
     """A counsel's assessment of its own side's case."""
 
     flaws: list[str] | None
@@ -94,7 +103,7 @@ class Reflected(TypedDict, total=False):
     refined_stance: str | None
 
 
-class Criticised(TypedDict, total=False):
+class CritiqueFields(TypedDict, total=False):
     """A critic's view of both sides."""
 
     plaintiff: dict[str, Any] | None
@@ -104,13 +113,13 @@ class Criticised(TypedDict, total=False):
     debate_resolved: bool | None
 
 
-class Closed(TypedDict, total=False):
+class ClosingField(TypedDict, total=False):
     """Whether the court closes the debate."""
 
     close: bool | None
 
 
-class Analysed(TypedDict, total=False):
+class ConsistencyFields(TypedDict, total=False):
     """How consistently each counsel argued."""
 
     contradictions: list[str] | None
@@ -119,7 +128,7 @@ class Analysed(TypedDict, total=False):
     overall: float | None
 
 
-class Found(TypedDict, total=False):
+class JudgementFields(TypedDict, total=False):
     """One judge's scores and verdict."""
 
     evidence_strength: float | None
@@ -132,48 +141,68 @@ class TrialFields(
     Pool,
     Stances,
     Challenges,
-    Weighed,
+    AdmissibilityFields,
     Gap,
-    Formulated,
-    Admitted,
-    Argued,
-    Needed,
+    FirstQuery,
+    SearchResult,
+    ArgumentField,
+    ExpertNeeded,
     Expertise,
-    Granted,
-    Testified,
-    Reflected,
-    Criticised,
-    Closed,
-    Analysed,
-    Found,
+    ExpertGranted,
+    TestimonyField,
+    ReflectionFields,
+    CritiqueFields,
+    ClosingField,
+    ConsistencyFields,
+    JudgementFields,
     total=False,
 ):
     """The fields of a trial's own steps."""
 
 
-HEARD = (*BEGUN, Outcome)
-POOLED = (*BEGUN, Searched, Pool)
-DISCOVERED = (Gap, Outcome, Formulated, Searched)
+WITH_OUTCOME = (*START_FIELDS, Outcome)
+POOL_SEARCH = (*START_FIELDS, SearchOutcome, Pool)
+DISCOVERY_FIELDS = (Gap, Outcome, FirstQuery, SearchOutcome)
 
 KINDS = (
-    Kind("Premises", "premises", "The premises of the claim.", (*HEARD, Premises)),
-    Kind("StanceQueries", "stance_queries", "A query for each side.", (*HEARD, Stances)),
-    Kind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOLED),
-    Kind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOLED, Numbered)),
-    Kind("SideRetrieval", "retrieve", "A search with a side's query.", POOLED),
-    Kind("Challenge", "challenge", "A side's challenges to evidence.", (*HEARD, Challenges)),
-    Kind("Weighing", "weigh", "The weight of a piece of evidence.", (*HEARD, Numbered, Reason, Weighed)),
-    Kind("Discovery", "discover", "A side's search in a round.", (*BEGUN, *DISCOVERED, Admitted)),
-    Kind("DiscoveryBegun", "discover", "A pending search of a side.", BEGUN, DISCOVERED),
-    Kind("Argument", "argue", "A counsel's argument.", (*HEARD, Argued, Citing)),
-    Kind("ExpertRequest", "request_expert", "Whether a side wants an expert.", (*HEARD, Reason, Needed, Expertise)),
-    Kind("ExpertRequestBegun", "request_expert", "A pending request.", BEGUN),
-    Kind("ExpertRuling", "rule_on_expert", "Whether an expert is heard.", (*HEARD, Numbered, Reason, Granted)),
-    Kind("Testimony", "testify", "An expert's testimony.", (*HEARD, Numbered, Expertise, Testified, Citing)),
-    Kind("Reflection", "reflect", "A counsel's assessment of its side's case.", (*HEARD, Reflected)),
-    Kind("Critique", "critique", "A critic's view of a round.", (*HEARD, Criticised)),
-    Kind("Closing", "close", "Whether the court closes the debate.", (*HEARD, Reason, Closed)),
-    Kind("Consistency", "analyse", "How consistently the counsel argued.", (*HEARD, Analysed)),
-    Kind("PanelVote", "judge", "A judge of the panel.", (*HEARD, Reason, Found)),
+    TurnKind("Premises", "premises", "The premises of the claim.", (*WITH_OUTCOME, Premises)),
+    TurnKind("StanceQueries", "stance_queries", "A query for each side.", (*WITH_OUTCOME, Stances)),
+    TurnKind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOL_SEARCH),
+    TurnKind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOL_SEARCH, NumberField)),
+    TurnKind("SideRetrieval", "retrieve", "A search with a side's query.", POOL_SEARCH),
+    TurnKind("Challenge", "challenge", "A side's challenges to evidence.", (*WITH_OUTCOME, Challenges)),
+    TurnKind(
+        "Weighing",
+        "weigh",
+        "The weight of a piece of evidence.",
+        (*WITH_OUTCOME, NumberField, Reason, AdmissibilityFields),
+    ),
+    TurnKind("Discovery", "discover", "A side's search in a round.", (*START_FIELDS, *DISCOVERY_FIELDS, SearchResult)),
+    TurnKind("DiscoveryBegun", "discover", "A pending search of a side.", START_FIELDS, DISCOVERY_FIELDS),
+    TurnKind("Argument", "argue", "A counsel's argument.", (*WITH_OUTCOME, ArgumentField, CitationFields)),
+    TurnKind(
+        "ExpertRequest",
+        "request_expert",
+        "Whether a side wants an expert.",
+        (*WITH_OUTCOME, Reason, ExpertNeeded, Expertise),
+    ),
+    TurnKind("ExpertRequestBegun", "request_expert", "A pending request.", START_FIELDS),
+    TurnKind(
+        "ExpertRuling",
+        "rule_on_expert",
+        "Whether an expert is heard.",
+        (*WITH_OUTCOME, NumberField, Reason, ExpertGranted),
+    ),
+    TurnKind(
+        "Testimony",
+        "testify",
+        "An expert's testimony.",
+        (*WITH_OUTCOME, NumberField, Expertise, TestimonyField, CitationFields),
+    ),
+    TurnKind("Reflection", "reflect", "A counsel's assessment of its side's case.", (*WITH_OUTCOME, ReflectionFields)),
+    TurnKind("Critique", "critique", "A critic's view of a round.", (*WITH_OUTCOME, CritiqueFields)),
+    TurnKind("Closing", "close", "Whether the court closes the debate.", (*WITH_OUTCOME, Reason, ClosingField)),
+    TurnKind("Consistency", "analyse", "How consistently the counsel argued.", (*WITH_OUTCOME, ConsistencyFields)),
+    TurnKind("PanelVote", "judge", "A judge of the panel.", (*WITH_OUTCOME, Reason, JudgementFields)),
 )
 """The steps of a trial."""

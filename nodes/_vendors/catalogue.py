@@ -1,4 +1,4 @@
-"""The providers of models, their requirements, and the ones missing on this machine."""
+"""The providers of models, and their requirements that are missing on this machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from typing import Literal, TypedDict
 
 from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 
 Structure = Literal["extra_body", "response_format", "google", "words"]
-"""How a client takes the JSON schema of a reply: in one of its options, or only in the prompt."""
+"""The way to pass a client the JSON schema of a reply: in one of its options, or only in the prompt (``words``)."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Vendor:
     Args:
         title: the name of the company.
         package: the client's package on PyPI.
-        chat: the client's module and class, whose fields are the options it takes.
+        chat: the client's module and class; the class's fields are its options.
         example: a model's name.
         keys: variables, one of which contains the key; empty if the client finds its credentials itself.
         needs: further variables that must be set.
         addresses: variables that may contain the address; the first that is set counts.
-        address: the usual address, which names the limiter shared by all calls.
-        structure: how it takes a reply's schema.
-        json_mode: whether it can be asked for JSON without a schema.
+        address: the default address; calls to one address share a limiter.
+        structure: how the client takes a reply's schema.
+        json_mode: whether the client can request JSON without a schema.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Vendor:
         return self.chat.partition(":")[0].partition(".")[0]
 
 
-def _google(title: str, module: str, name: str, *keys: str) -> Vendor:
+def _google_vendor(title: str, module: str, name: str, *keys: str) -> Vendor:
     package = module.replace("_", "-")
     return Vendor(title, package, f"{module}:{name}", "gemini-2.5-flash", keys, structure="google", json_mode=True)
 
@@ -85,10 +85,10 @@ VENDORS = {
     "deepseek": Vendor(
         "DeepSeek", "langchain-deepseek", "langchain_deepseek:ChatDeepSeek", "deepseek-chat", ("DEEPSEEK_API_KEY",)
     ),
-    "google_genai": _google(
+    "google_genai": _google_vendor(
         "Google Gemini", "langchain_google_genai", "ChatGoogleGenerativeAI", "GOOGLE_API_KEY", "GEMINI_API_KEY"
     ),
-    "google_vertexai": _google("Google Vertex AI", "langchain_google_vertexai", "ChatVertexAI"),
+    "google_vertexai": _google_vendor("Google Vertex AI", "langchain_google_vertexai", "ChatVertexAI"),
     "groq": Vendor(
         "Groq",
         "langchain-groq",
@@ -127,7 +127,7 @@ OTHER_NAMES = {
     "vertex": "google_vertexai",
 }
 """Common names of providers, with the name used here."""
-OWN = ("embedded", "fake", *PROVIDERS)
+OWN_PROVIDERS = ("embedded", "fake", *PROVIDERS)
 
 
 class ProviderHere(TypedDict):
@@ -140,9 +140,9 @@ class ProviderHere(TypedDict):
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider, and why its models cannot be called here, if so.
+    """Every provider, and the reason if its models cannot be called here.
 
-    This does not use the network: it does not know whether a key is valid or a local server is running.
+    This does not use the network, so it does not check whether a key is valid or a local server is running.
     """
     titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
     examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
@@ -159,7 +159,7 @@ def providers_here() -> list[ProviderHere]:
 
 
 def unavailable_reason(provider: str) -> str:
-    """Why models of a provider cannot be called here, and the remedy; empty if nothing is known to be missing."""
+    """The reason why models of a provider cannot be called here, and the remedy; empty if nothing seems missing."""
     try:
         if provider in VENDORS:
             vendor_endpoint(provider)
@@ -182,11 +182,11 @@ def check_provider(name: str) -> None:
         UserError: there is no such provider.
     """
     provider = name.partition(":")[0]
-    if provider in OWN or provider in VENDORS:
+    if provider in OWN_PROVIDERS or provider in VENDORS:
         return
-    known = (*OWN, *VENDORS)
+    known = (*OWN_PROVIDERS, *VENDORS)
     other = OTHER_NAMES.get(provider)
-    meant = f"Did you mean {other}? " if other else nearest(provider, known)
+    meant = f"Did you mean {other}? " if other else did_you_mean(provider, known)
     raise UserError(
         f"The provider {provider!r} is unknown. {meant}Known: {', '.join(known)}; any other OpenAI-compatible endpoint "
         "works as openai:NAME with OPENAI_BASE_URL set.",
@@ -207,9 +207,9 @@ def vendor_endpoint(provider: str) -> Endpoint:
             f"Models of {vendor.title} need the package {vendor.package}: {extra}. Or choose another model.",
             kind="missing_package",
         )
-    held = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}
-    key, variable = next(((held[name], name) for name in vendor.keys if held[name]), ("", ""))
-    missing = [name for name in vendor.needs if not held[name]]
+    found = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}
+    key, variable = next(((found[name], name) for name in vendor.keys if found[name]), ("", ""))
+    missing = [name for name in vendor.needs if not found[name]]
     if not missing and vendor.keys and not key and not replaying.get():
         missing = [vendor.keys[0]]
     if missing:
@@ -217,7 +217,7 @@ def vendor_endpoint(provider: str) -> Endpoint:
             f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it, or choose another model.",
             kind="missing_key",
         )
-    named = next((name for name in vendor.addresses if held[name]), "")
+    named = next((name for name in vendor.addresses if found[name]), "")
     if named:
-        check_address(held[named], named)
-    return Endpoint(held[named] if named else vendor.address or vendor.title, key, variable, f"{vendor.title}'s")
+        check_address(found[named], named)
+    return Endpoint(found[named] if named else vendor.address or vendor.title, key, variable, f"{vendor.title}'s")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.endpoint import Endpoint, made_in_thread, make_client
+from moot.core.endpoint import Endpoint, create_once_in_thread, make_client
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.nodes._vendors.catalogue import VENDORS, Structure, Vendor
 
-NAMES = {
+OPTION_NAMES = {
     "temperature": ("temperature",),
     "max_tokens": ("max_tokens", "max_output_tokens"),
     "seed": ("seed",),
@@ -44,10 +44,10 @@ async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: fl
     if provider == "anthropic":
         given["base_url"] = endpoint.base_url
     http = await _http_client(provider, endpoint, timeout)
-    return await asyncio.to_thread(_made, provider, model, vendor, given, http)
+    return await asyncio.to_thread(_make_chat, provider, model, vendor, given, http)
 
 
-def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], http: Any) -> BaseChatModel:
+def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], http: Any) -> BaseChatModel:
     module, _, name = vendor.chat.partition(":")
     try:
         kind = getattr(imported(module), name)
@@ -66,11 +66,11 @@ def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], h
     except (ImportError, ValueError, TypeError, AttributeError) as error:
         raise UserError(
             f"The client for {vendor.title} cannot be created ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:200]}). Check what {vendor.package} asks for, and its release.",
+            f"{' '.join(str(error).split())[:200]}). Check the requirements of {vendor.package}, and its release.",
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
-        # langchain-anthropic's own client is shared by all event loops, and fails in the second.
+        # langchain-anthropic's own client is shared by all event loops, and fails in the second one.
         vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
             api_key=given["api_key"],
             base_url=given["base_url"],
@@ -82,7 +82,7 @@ def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], h
 
 
 async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any:
-    """The running loop's HTTP client for SDKs that accept one; None for the others."""
+    """The running event loop's HTTP client for SDKs that accept one; None for other SDKs."""
     sdk = {"anthropic": "anthropic", "azure_openai": "openai"}.get(provider)
     if sdk is None:
         return None
@@ -90,7 +90,7 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
     def make() -> Any:
         return make_client(imported(sdk).DefaultAsyncHttpxClient, endpoint.base_url, timeout=timeout)
 
-    return await made_in_thread(("http", sdk, timeout, endpoint.base_url), make)
+    return await create_once_in_thread(("http", sdk, timeout, endpoint.base_url), make)
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,15 +98,15 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         kind: the client's class.
-        given: values by the names in `NAMES`.
+        given: values by the names in `OPTION_NAMES`.
     """
     fields = kind.model_fields
     known = {*fields, *(field.alias for field in fields.values() if field.alias)}
-    found = {option: next((name for name in NAMES[option] if name in known), None) for option in given}
+    found = {option: next((name for name in OPTION_NAMES[option] if name in known), None) for option in given}
     return {name: given[option] for option, name in found.items() if name and given[option] is not None}
 
 
-def asked_for(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """A call's options that request a form of reply.
 
     Args:
@@ -120,5 +120,5 @@ def asked_for(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]
     if structure == "google":
         schema = wanted.get("json_schema", {}).get("schema")
         return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
-    # In extra_body the client leaves the reply to us; as a regular argument it would raise on a cut reply.
+    # With extra_body the client returns the raw reply; with a regular argument it would raise on a cut reply.
     return {"extra_body": {"response_format": wanted}}

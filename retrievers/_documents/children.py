@@ -1,4 +1,4 @@
-"""Documents are parsed in child processes with limits on memory and time, because a document may be malicious."""
+"""Parses documents in child processes with limits on memory and time, because a document may be malicious."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDoc
 MEMORY = 2 * 2**30
 """Bytes of address space of a child."""
 SECONDS = 60.0
-"""The time limit of a document; each MiB adds one second."""
+"""The time limit for a document; each MiB adds one second."""
 AT_ONCE = max(1, min(4, os.cpu_count() or 1))
 """Most child processes."""
-KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
-"""The environment variables that a child gets: no keys."""
+PASSED_VARIABLES = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
+"""The environment variables that a child process gets: none with keys."""
 
 
 class Child:
@@ -66,7 +66,7 @@ class Child:
                 if late.is_set()
                 else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
             )
-            raise UnreadableDocument(f"to read it takes {why}")
+            raise UnreadableDocument(f"reading it takes {why}")
         found: ParsedDocument | str = json.loads(line)
         if isinstance(found, str):
             raise UnreadableDocument(found)
@@ -78,7 +78,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
+            env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
             start_new_session=True,  # Ctrl-C goes to the parent only
         )
         return self._process
@@ -145,7 +145,7 @@ def unreadable(name: str, why: UnreadableDocument) -> UserError:
 
 
 def limit_process() -> None:
-    """Limits this process: memory, no file writes, no core dump."""
+    """Limits the memory of this process, and prevents it from writing files or a core dump."""
     with suppress(ImportError):
         import resource
 
@@ -166,12 +166,12 @@ def main() -> None:
             answer: ParsedDocument | str = parse(Path(file), kind)
         except UnreadableDocument as error:
             answer = str(error)
-        except MemoryError:  # the rest would use memory that the next document needs
+        except MemoryError:  # ends this process, because its remaining data would take memory from the next document
             return
         except RecursionError:
             answer = "it is nested too deeply"
         except Exception:  # noqa: BLE001 - a parser may fail in any way on a malicious document
-            answer = f"it is damaged, or is not a {kind} file in spite of its name"
+            answer = f"it is damaged, or is not a {kind} file although its name says so"
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -1,7 +1,7 @@
 """Fetches pages and files from addresses that users give, without access to private networks.
 
-Every IP address of a host is checked, also after each redirect, and the connection uses a checked address: a name is
-not looked up a second time.
+All IP addresses of a host are checked, also after each redirect. The connection uses a checked address: the host's name
+is not looked up a second time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies
 
-from moot.core.endpoint import no_client, tls
+from moot.core.endpoint import client_error, tls
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 from moot.core.home import moot_home
 from moot.core.lazy import imported
 from moot.retrievers._documents.parse import encoding_marked
@@ -38,7 +38,7 @@ SECONDS = 60.0
 """Time limit from the first connection to the last byte."""
 REDIRECTS = 5
 CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
-"""First letters of Python's names of page encodings: others, such as idna, are slow on malicious pages."""
+"""Beginnings of the encodings that are used, by Python's names. Others, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 TRANSLATED = IPv6Network("64:ff9b::/96")
 """IPv6 addresses that contain an IPv4 address, of any network."""
@@ -66,7 +66,7 @@ class FetchedDocument:
         kind: the media type of the answer.
         sha256: the hash of its bytes, in hexadecimal.
         file: the file with its bytes.
-        text: the file in UTF-8, if the answer named another encoding; otherwise ``file``.
+        text: a file with the text in UTF-8, if the answer named another encoding; otherwise ``file``.
     """
 
     url: str
@@ -84,7 +84,7 @@ def is_url(text: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public; for an address that contains another, the inner one counts."""
+    """Whether an IP address is public. If it contains an IPv4 address, the IPv4 address decides."""
     known = ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
         inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
@@ -99,7 +99,7 @@ def fetch(url: str) -> FetchedDocument:
     """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
 
     Raises:
-        UserError: not an HTTP address, an address in a private network, or a content type that is not supported.
+        UserError: it is not an HTTP address, is in a private network, or its content type is not supported.
         WorldError: it cannot be reached, refuses, is too large, or takes too long.
     """
     return asyncio.run(fetch_page(url))
@@ -114,7 +114,7 @@ async def fetch_page(url: str) -> FetchedDocument:
                 check_address(at)
                 async with session.get(at, allow_redirects=False) as answer:
                     if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
-                        return await asyncio.to_thread(_kept, url, at, answer, await _content(url, answer))
+                        return await asyncio.to_thread(_store_answer, url, at, answer, await _content(url, answer))
                     at = urljoin(at, answer.headers["location"])
     except TimeoutError as error:
         raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
@@ -127,7 +127,7 @@ async def fetch_page(url: str) -> FetchedDocument:
 
 
 def check_address(url: str) -> None:
-    """Checks an address before the lookup of its host; the IP addresses are checked after the lookup.
+    """Checks an address before its host is looked up; `check_public` checks the IP addresses afterwards.
 
     Raises:
         UserError: it may not be fetched.
@@ -136,9 +136,9 @@ def check_address(url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UserError(f"{url} is not an address ({error}).", kind="invalid_file") from error
+        raise UserError(f"{url} is not a valid address ({error}).", kind="invalid_file") from error
     if parts.scheme not in ("http", "https") or not host:
-        raise UserError(f"{url} is not an address that begins with http:// or https://.", kind="invalid_file")
+        raise UserError(f"{url} is not a web address: it must begin with http:// or https://.", kind="invalid_file")
     if parts.username or parts.password:
         raise UserError(f"The address of {host} contains a user name or a password. Leave it out.", kind="invalid_file")
     try:
@@ -152,7 +152,7 @@ def check_public(host: str, address: str) -> None:
     """Checks that a host's IP address is public, or that the host is listed in ``MOOT_FETCH_HOSTS``.
 
     Raises:
-        UserError: neither.
+        UserError: neither is true.
     """
     named = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")}
     if host.lower() not in named and not is_public(address):
@@ -164,6 +164,7 @@ def check_public(host: str, address: str) -> None:
 
 @asynccontextmanager
 async def _session() -> AsyncIterator[Any]:
+    """Context manager with an HTTP session that connects only to checked addresses."""
     aiohttp = imported("aiohttp")
 
     class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
@@ -178,7 +179,7 @@ async def _session() -> AsyncIterator[Any]:
     try:
         connector = aiohttp.TCPConnector(resolver=Checked(), ssl=await asyncio.to_thread(tls), use_dns_cache=False)
     except (ValueError, OSError) as error:
-        raise no_client(error) from error
+        raise client_error(error) from error
     headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
     # Without the environment's proxies: a proxy would look names up itself.
     async with aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False) as session:
@@ -186,6 +187,7 @@ async def _session() -> AsyncIterator[Any]:
 
 
 async def _content(url: str, answer: Any) -> bytes:
+    """The bytes of an answer. Raises an error for other statuses than 200, and for an answer that is too large."""
     if answer.status != 200:
         raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
     parts, size = [], 0
@@ -197,7 +199,8 @@ async def _content(url: str, answer: Any) -> bytes:
     return b"".join(parts)
 
 
-def _kept(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
+def _store_answer(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
+    """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON."""
     kind = answer.content_type.lower()
     suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
     suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
@@ -211,22 +214,24 @@ def _kept(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
     file = folder / f"{digest}{suffix}"
     text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
     found = FetchedDocument(url, at, moment, kind, digest, file, text)
-    write_whole(file, content, private=True)
+    write_atomically(file, content, private=True)
     if recoded is not None:
-        write_whole(text, recoded, private=True)
+        write_atomically(text, recoded, private=True)
     about = {**asdict(found), "file": file.name, "text": text.name}
-    write_whole(file.with_suffix(".json"), json.dumps(about), private=True)
+    write_atomically(file.with_suffix(".json"), json.dumps(about), private=True)
     return found
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:
-    """A text in UTF-8 with its byte order mark; None if it declares its encoding itself, or is not in the given one.
-
-    Valid UTF-8 is read as UTF-8, whatever the header says: servers often name one encoding for all of their pages.
+    """Converts a text to UTF-8 with a byte order mark.
 
     Args:
         content: the text.
-        charset: the encoding in the header.
+        charset: the encoding that the answer's header names.
+
+    Returns:
+        None if the text has a byte order mark, cannot be decoded with this encoding, or is valid UTF-8. Valid UTF-8 is
+        left as it is, because servers often name one encoding for all their pages.
     """
     try:
         name = codecs.lookup(charset).name

@@ -26,7 +26,7 @@ MOST_PAGES = 5000
 MOST_CHARACTERS = 50_000_000
 """Most characters of a document's text."""
 LIKELY = 0.2
-"""Least similarity of a text's letters to a language (0 to 1) for a guess of its encoding."""
+"""Least similarity of a text to a language (0 to 1) that makes a guessed encoding likely."""
 LONGEST_CELL = 1_000_000
 """Most characters of a CSV cell."""
 FOREIGN = {
@@ -40,7 +40,7 @@ FOREIGN = {
     b"\x1f\x8b": "a packed file. Unpack it",
     b"%!PS": "PostScript. Save it as PDF",
 }
-"""First bytes of files that are not supported, whatever their names, and their kinds."""
+"""First bytes of files that are not supported, whatever their names, each with the kind of file and advice."""
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -69,9 +69,10 @@ class Part(TypedDict):
 
 
 class ParsedDocument(TypedDict):
-    """The result of parsing a document. ``empty_pages`` are pages without text, of ``pages``; ``published`` is the date
-    stated in the document, not its creation or modification date. ``note`` says how it was read, if the user may have
-    expected otherwise.
+    """The result of parsing a document.
+
+    ``empty_pages`` is the number of pages without text. ``published`` is a date stated in the document, not its
+    creation or modification date. ``note`` says how the document was read, if this may surprise the user.
     """
 
     title: str
@@ -99,26 +100,27 @@ def kind_of(file: Path) -> Kind | None:
     if b"%PDF-" in start[:1024]:
         return "pdf"
     if start.startswith(b"PK\x03\x04"):
-        return _packed(file)
+        return _kind_of_zip(file)
     if what := next((what for mark, what in FOREIGN.items() if start.startswith(mark)), None):
         raise UnreadableDocument(f"it is {what}")
     if not start.strip():
         raise UnreadableDocument("it is empty")
     encoding = encoding_marked(start)
     if encoding is None and b"\0" in start:
-        raise UnreadableDocument("it holds no text")
+        raise UnreadableDocument("it contains no text")
     text = start.decode(encoding or "latin-1", "replace").encode().lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in text[:1000]:
         return "html"
     suffix = file.suffix.lower()
     if suffix == ".pdf":
-        raise UnreadableDocument("it is not a PDF, though its name says so")
+        raise UnreadableDocument("it is not a PDF, although its name says so")
     if suffix == ".docx":
-        raise UnreadableDocument("it is not a Word document, though its name says so")
+        raise UnreadableDocument("it is not a Word document, although its name says so")
     return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
 
 
-def _packed(file: Path) -> Kind:
+def _kind_of_zip(file: Path) -> Kind:
+    """The kind of a packed file; only Word documents are supported."""
     try:
         with zipfile.ZipFile(file) as packed:
             names = set(packed.namelist())
@@ -130,7 +132,7 @@ def _packed(file: Path) -> Kind:
 
 
 def parse(file: Path, kind: Kind) -> ParsedDocument:
-    """A document's text.
+    """Parses a document.
 
     Args:
         file: the document.
@@ -144,9 +146,9 @@ def parse(file: Path, kind: Kind) -> ParsedDocument:
     found = PARSERS[kind](file)
     found["parts"] = [part for part in found["parts"] if part["text"].strip()]
     if not found["parts"]:
-        raise UnreadableDocument("it holds no text")
+        raise UnreadableDocument("it contains no text")
     if sum(len(part["text"]) for part in found["parts"]) > MOST_CHARACTERS:
-        raise UnreadableDocument(f"it holds more than {MOST_CHARACTERS:,} characters of text. Give a part of it")
+        raise UnreadableDocument(f"it contains more than {MOST_CHARACTERS:,} characters of text. Give a part of it")
     return found
 
 
@@ -156,7 +158,8 @@ def encoding_marked(content: bytes) -> str | None:
 
 
 def decoded(content: bytes) -> str:
-    """A decoded text; its encoding is found by the byte order mark, UTF-8, the HTML declaration, or the language.
+    """Decodes a text. The encoding is the first that fits: of the byte order mark, UTF-8, that of the HTML declaration,
+    or one guessed from the text.
 
     Raises:
         UnreadableDocument: its encoding cannot be found.
@@ -178,7 +181,7 @@ def decoded(content: bytes) -> str:
 
 
 def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
-    """A document's text, as `moot.nodes._texts.given.GivenText`: one for each page, or each heading.
+    """A document's texts in the form of `moot.nodes._texts.given.GivenText`: one for each page or each heading.
 
     Args:
         found: the parsed document.
@@ -187,11 +190,11 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
     texts: list[dict[str, str]] = []
     before: tuple[str, int] | None = None
     for part in found["parts"]:
-        place = (part["heading"], part["page"])
-        if place == before:
+        position = (part["heading"], part["page"])
+        if position == before:
             texts[-1]["text"] += "\n\n" + part["text"]
             continue
-        before = place
+        before = position
         title = found["title"] or name
         title = title if part["heading"] in ("", title) else f"{title}: {part['heading']}"
         known = {"page": str(part["page"] or ""), "heading": part["heading"], "published": found["published"]}
@@ -199,7 +202,8 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
     return texts
 
 
-def _found(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
+def _document(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
+    """A parsed document, with its title cleaned and its empty pages counted."""
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
         "title": " ".join(title.split())[:500],
@@ -243,24 +247,24 @@ def _parse_pdf(file: Path) -> ParsedDocument:
             "its pages are pictures without text, such as scans. Run text recognition (OCR) on it first"
         )
     title = document.get_metadata_dict().get("Title") or ""
-    return _found(parts, "" if title.strip().lower() in NO_TITLES else title, pages=pages)
+    return _document(parts, "" if title.strip().lower() in NO_TITLES else title, pages=pages)
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """The last bookmark that begins on each page; pages count from 0."""
+    """The title of the last bookmark on each page, by the page's index from 0."""
     found: dict[int, str] = {}
     try:
         for mark in document.get_toc(max_depth=3):
-            place = mark.get_dest()
-            if place is not None and place.get_index() is not None:
-                found[place.get_index()] = " ".join(mark.get_title().split())[:200]
+            position = mark.get_dest()
+            if position is not None and position.get_index() is not None:
+                found[position.get_index()] = " ".join(mark.get_title().split())[:200]
     except (pdfium.PdfiumError, ValueError):
         return {}
     return found
 
 
 def join_lines(text: str) -> str:
-    """A page's lines as running text: words that were divided at the end of a line are joined."""
+    """A page's lines as running text. Words that are hyphenated at the end of a line are joined."""
     text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
     text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
     return " ".join(text.split())
@@ -288,13 +292,13 @@ def _parse_html(file: Path) -> ParsedDocument:
         date_extraction_params={"extensive_search": False, "original_date": True},  # a stated date, not a guess
     )
     if found is None or found.body is None:
-        return _found([{"text": whole, "heading": "", "page": 0}])
+        return _document([{"text": whole, "heading": "", "page": 0}])
     parts = list(_blocks(found.body, ("head",), ("p", "list", "table", "quote", "code")))
-    return _found(parts, found.title or "", found.date or "", found.url or "")
+    return _document(parts, found.title or "", found.date or "", found.url or "")
 
 
 def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> Iterator[Part]:
-    """The outermost blocks of a tree in order, each with the heading before it; text outside all blocks is one part."""
+    """The outermost blocks of a tree in order, each with the heading before it."""
     heading, within = "", None
     for element in body.iter():
         if within is not None and within in element.iterancestors():
@@ -320,10 +324,10 @@ def _parse_docx(file: Path) -> ParsedDocument:
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
         raise UnreadableDocument(DAMAGED) from error
     if not converted.value.strip():
-        raise UnreadableDocument("it holds no text")
+        raise UnreadableDocument("it contains no text")
     tree = html.fragment_fromstring(converted.value, create_parent="div")
     title = re.search(r"<dc:title>([^<]{1,500})</dc:title>", about)
-    return _found(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
+    return _document(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
 
 
 CORE = "docProps/core.xml"
@@ -333,7 +337,7 @@ CORE = "docProps/core.xml"
 
 
 def _parse_csv(file: Path) -> ParsedDocument:
-    """Each row as its columns with their names."""
+    """Parses a CSV file: each row is a part with the values of its columns, each after the column's name."""
     text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
     first = text.partition("\n")[0]
@@ -350,7 +354,7 @@ def _parse_csv(file: Path) -> ParsedDocument:
             raise UnreadableDocument(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
         cells = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=True) if cell)
         parts.append({"text": "; ".join(cells), "heading": "", "page": 0})
-    found = _found(parts)
+    found = _document(parts)
     if "text" in names:
         found["note"] = AS_ROWS
     return found

@@ -1,7 +1,7 @@
 """Prompt tokens per agent and round, if agents hear all others, two neighbours, or the agents they trust.
 
-Five agents who never agree debate for five rounds on the scripted endpoint. Before that it prints what the chat model's
-client takes for so many calls at once, which no debate can be below; latency.py times the debates.
+Five agents who never agree debate for five rounds on the scripted endpoint. First it prints how long the chat model's
+client takes for as many calls at once, which is the least that a debate can take; latency.py times the debates.
 
     python -m tests.benchmarks.agents [--latency-ms 50]
 """
@@ -18,7 +18,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._steps.score import average
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 
 LABELS = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO", "SUPPORTS", "REFUTES"]
 ROUNDS: dict[str, dict[str, Any]] = {
@@ -49,8 +49,8 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
     system, chosen = load_graph(name), dict(ROUNDS[name])
     if "agents" in chosen:
         chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
-    usual = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once
-    settings = system.settings.model_validate({**usual, **chosen})
+    defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once
+    settings = system.settings.model_validate({**defaults, **chosen})
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
     document: dict[str, Any] = await system.graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]
@@ -83,5 +83,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50)
     given = parser.parse_args()
-    with scripted(RULES, given.latency_ms):
+    with scripted_endpoint(RULES, given.latency_ms):
         asyncio.run(main(given))

@@ -1,8 +1,8 @@
 """How soon the page is painted, and how long it keeps the browser busy: ``python -m tests.benchmarks.browser``.
 
-First paint on loopback, of ten loads each; then a debate of 50 agents over 10 rounds that is watched: how many events
-the server streamed, how often the page was drawn from them, the main thread's whole time by each of the two (events are
-read, joined and drawn in that time), and its longest task.
+It prints the time to the first paint of each page (ten loads on loopback). Then it watches a debate of 50 agents over
+10 rounds, and prints the number of streamed events and of drawings, the main thread's time for each event and each
+drawing (it reads, joins and draws events), and its longest task.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LOADS = 10
 WATCH = """window.long = [];
 new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
     .observe({type: 'longtask', buffered: true});"""
-"""Keeps the milliseconds of tasks of 50 ms and more: of shorter ones browsers tell nothing."""
+"""Records the duration in ms of tasks of 50 ms and more; browsers report no shorter ones."""
 PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"""
 MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", "max_concurrency": 50}
 
 
-async def painted(browser: Browser, url: str) -> None:
+async def time_paint(browser: Browser, url: str) -> None:
     """Print the milliseconds to the first contentful paint, without a cache."""
     for path in PAGES:
         taken = []
@@ -49,31 +49,37 @@ async def painted(browser: Browser, url: str) -> None:
         print(f"{path}: first paint {median(taken):.0f} ms (median), {max(taken):.0f} ms (longest of {LOADS})")
 
 
-async def watched(browser: Browser, url: str) -> None:
+async def time_debate(browser: Browser, url: str) -> None:
     """Print the main-thread time of a large debate that is watched to its end."""
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(180_000)
     await page.add_init_script(WATCH)
     draws: list[str] = []
-    over = asyncio.Event()
-    await page.route("**/moot/api/debates/*", lambda _: over.set())  # held back, else the report would be measured, too
+    finished = asyncio.Event()
+    await page.route(
+        "**/moot/api/debates/*", lambda _: finished.set()
+    )  # not answered, so that the report is not measured
     page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
     await start(page, CLAIM, MANY, url, "society_of_minds")
     await page.wait_for_url("**/moot?thread=*")
     await page.locator(".acts button", has_text="Stop").wait_for()
-    before, drawn, long = await busy(session), len(draws), list(map(float, await page.evaluate("window.long")))
-    await over.wait()
-    spent, drawn = 1000 * (await busy(session) - before), len(draws) - drawn
+    before, drawn, long = (
+        await main_thread_seconds(session),
+        len(draws),
+        list(map(float, await page.evaluate("window.long"))),
+    )
+    await finished.wait()
+    spent, drawn = 1000 * (await main_thread_seconds(session) - before), len(draws) - drawn
     tasks = list(map(float, await page.evaluate("window.long")))[len(long) :]
-    events = await asyncio.to_thread(streamed, page, url)
+    events = await asyncio.to_thread(count_events, page, url)
     print(f"50 agents, 10 rounds: {events} events were streamed, the page was drawn {drawn} times")
     print(f"the main thread took {spent:.0f} ms: {spent / events:.2f} ms an event, {spent / drawn:.1f} ms a drawing")
     print(f"tasks of 50 ms and more: {len(tasks)}, the longest {max(tasks, default=0):.0f} ms")
 
 
-def streamed(page: Page, url: str) -> int:
+def count_events(page: Page, url: str) -> int:
     """The number of events in the stream of the page's debate."""
     thread = page.url.rpartition("=")[2]
     [run] = httpx.get(f"{url}/threads/{thread}/runs").json()
@@ -82,17 +88,17 @@ def streamed(page: Page, url: str) -> int:
     return len(re.findall(r"^event: (?:updates|custom)", content, re.MULTILINE))
 
 
-async def busy(session: Any) -> float:
+async def main_thread_seconds(session: Any) -> float:
     """Seconds of processor time of the main thread's tasks so far."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 
 
-async def measured(url: str) -> None:
+async def measure(url: str) -> None:
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        await painted(browser, url)
-        await watched(browser, url)
+        await time_paint(browser, url)
+        await time_debate(browser, url)
         await browser.close()
 
 
@@ -101,7 +107,7 @@ def main() -> None:
     print(json.dumps({"load": os.getloadavg(), "cores": os.cpu_count()}))
     with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:
         for served in serve(Path(folder), stub.url):
-            asyncio.run(measured(served.url))
+            asyncio.run(measure(served.url))
             break
     print(json.dumps({"load": os.getloadavg()}))
 

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.ceilings [SYSTEM ...]
 
-The endpoint is scripted. Its tokens have 4 bytes, or 2.5, while moot reserves bytes / 3 until it has seen usage, so
-that estimates are off both ways.
+The endpoint is scripted. Its tokens have 4 bytes or 2.5. Until moot has seen token counts, it reserves a token for
+every 3 bytes, so its estimates are too high or too low.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ GIVEN = [
 ]
 """200 texts, 400,000 characters in all."""
 LEAST = {"proclaim": 5_500}
-"""Tokens of the cheapest possible decision, roughly; 1,700 for other systems."""
+"""The approximate tokens of the cheapest decision; 1,700 for other systems."""
 
 
-def many(name: str) -> dict[str, Any]:
+def eight_debaters(name: str) -> dict[str, Any]:
     """Settings with 8 debaters."""
     fields = load_graph(name).settings.model_fields
     if name == "tit_for_tat" or not {"agents", "debaters"} & set(fields):
@@ -52,7 +52,7 @@ def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]]
     yield "200 texts", {}, GIVEN, {"budget": max(2_000, least)}
     if name in ("tool_mad", "society_of_minds"):
         yield "200 texts", {}, GIVEN, {"budget": 250_000}
-    if more := many(name):
+    if more := eight_debaters(name):
         yield "8 debaters", more, [], {"budget": 20_000}
     yield "", {}, [], {"max_calls": 5}
 
@@ -95,7 +95,7 @@ async def main(names: list[str]) -> None:
                         flush=True,
                     )
             await close_clients()
-    print(f"most that was spent: {worst:.3f} of a ceiling")
+    print(f"the highest share that was spent: {worst:.3f} of a ceiling")
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ encoder's 384 dimensions, so that encoding takes next to no time and similar tex
 measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so
 that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
 
-    passages, source      how many, and chroma, bm25 or hybrid
-    build_s, build_mib    `index_passages`, and how far memory grew at its highest (bm25 has no build of its own)
+    passages, source      the number of passages; chroma, bm25 or hybrid
+    build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no build of its own)
     build_cpu_s           its processor time
     first_query_ms        opening the source and its first query
     first_cpu_ms          its processor time
     later_query_ms        median of 50 queries, one after the other
     queries_at_once_ms    64 queries put at once, until all are answered
     later_cpu_ms          processor time of one of these 114 queries
-    open_mib              by how much memory grew by all that
+    open_mib              growth of memory from before the opening to after all queries
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class HashedWords:
     name = DEFAULT_ENCODER
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One unit vector a text."""
+        """One unit vector per text."""
         rows = np.array([WORDS[[zlib.crc32(w.encode()) % 4096 for w in text.lower().split()]].sum(0) for text in texts])
         vectors: list[list[float]] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()
         return vectors
@@ -76,7 +76,7 @@ async def open_hashed(*_: Any) -> HashedWords:
     return HashedWords()
 
 
-def drawn(files: list[Path]) -> Iterator[Passage]:
+def passages_from(files: list[Path]) -> Iterator[Passage]:
     """An endless iterator of passages: those of the files in a fixed random order, then changed copies."""
     known = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     chance = random.Random(1)
@@ -110,7 +110,7 @@ async def build(file: Path, count: int) -> dict[str, float]:
 
 
 async def query(file: Path, source: str, count: int) -> dict[str, float]:
-    """Search the indexed corpus."""
+    """Time queries in the indexed corpus."""
     with file.open(encoding="utf-8") as lines:
         some = itertools.islice(lines, 0, count, max(1, count // (1 + ONE_BY_ONE + AT_ONCE)))
         queries = [" ".join(Passage.model_validate_json(line).text.split()[:12]) for line in some]
@@ -139,7 +139,7 @@ async def query(file: Path, source: str, count: int) -> dict[str, float]:
     }
 
 
-def child(*words: str) -> dict[str, Any]:
+def run_again(*words: str) -> dict[str, Any]:
     """Run this program again with these arguments; return its output."""
     done = subprocess.run([sys.executable, __file__, "--child", *words], stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -153,14 +153,14 @@ def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
             os.environ["MOOT_HOME"] = home
             file = Path(home) / "passages.jsonl"
             with file.open("w", encoding="utf-8") as out:
-                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(drawn(files), count))
-            built = child("build", str(file), str(count))
+                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(passages_from(files), count))
+            built = run_again("build", str(file), str(count))
             for source in SOURCES:
                 stored = {} if source == "bm25" else built
-                yield {"passages": count, "source": source, **stored, **child(source, str(file), str(count))}
+                yield {"passages": count, "source": source, **stored, **run_again(source, str(file), str(count))}
 
 
-def shown(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A cell of the table."""
     return "" if value is None else value if isinstance(value, str) else f"{value:,.{1 if value < 10 else 0}f}"
 
@@ -183,7 +183,7 @@ def main() -> None:
     rows = []
     for row in measure(asked.files, asked.passages):
         rows.append(row)
-        print(f"| {' | '.join(shown(row.get(column)) for column in COLUMNS)} |", flush=True)
+        print(f"| {' | '.join(format_cell(row.get(column)) for column in COLUMNS)} |", flush=True)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 

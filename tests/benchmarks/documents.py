@@ -56,35 +56,37 @@ def main() -> None:
         for n in range(asked.documents):
             pages = [" ".join(draw.choices(WORDS, k=500)) for _ in range(asked.pages)]
             (papers / f"paper-{n}.pdf").write_bytes(pdf(pages, [f"Chapter {i}" for i in range(asked.pages)]))
-        begun = spent()
+        started = clock()
         passages = list(read_passages(papers))
-        print(f"{len(passages)} passages; reading alone: {said(begun)}")
+        print(f"{len(passages)} passages; reading alone: {elapsed_since(started)}")
         texts = [encoded_text(p.title, p.text) for p in passages]
         asyncio.run(encode(texts[:64]))
         for turn in range(asked.turns):
-            begun = spent()
+            started = clock()
             asyncio.run(encode(texts))
-            alone = [b - a for a, b in zip(begun, spent(), strict=True)]
-            begun = spent()
+            alone = [b - a for a, b in zip(started, clock(), strict=True)]
+            started = clock()
             index_path(str(papers), f"turn-{turn}", None)
-            whole = [b - a for a, b in zip(begun, spent(), strict=True)]
-            shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, whole, strict=True)]
-            print(f"of the encoder's own speed: {shares[0]}; by processor time {shares[1]}")
+            indexing = [b - a for a, b in zip(started, clock(), strict=True)]
+            shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, indexing, strict=True)]
+            print(f"speed relative to the encoder's: {shares[0]}; by processor time {shares[1]}")
 
 
 async def encode(texts: list[str]) -> None:
+    """Encode texts with the local encoder, in batches."""
     encoder = await open_encoder("all-MiniLM-L6-v2")
     for start in range(0, len(texts), 512):
         await encoder.embed(texts[start : start + 512])
 
 
-def spent() -> tuple[float, float]:
-    """Seconds, and processor time of this process and its finished children."""
+def clock() -> tuple[float, float]:
+    """The time in seconds, and the processor time of this process and its finished children."""
     return time.perf_counter(), sum(os.times()[:4])
 
 
-def said(begun: tuple[float, float]) -> str:
-    return " s, ".join(f"{b - a:.1f}" for a, b in zip(begun, spent(), strict=True)) + " s of processor time"
+def elapsed_since(started: tuple[float, float]) -> str:
+    """The time and the processor time since a `clock`, in words."""
+    return " s, ".join(f"{b - a:.1f}" for a, b in zip(started, clock(), strict=True)) + " s of processor time"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The scripted endpoint for a benchmark: every call takes the same time, so that all beyond it is our own doing."""
+"""The scripted endpoint for a benchmark: every call takes the same time, so all further time is moot's own."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 
 
 @contextmanager
-def scripted(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
+def scripted_endpoint(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
     """Run the endpoint with these rules, set OPENAI_BASE_URL to it, and give moot a new home folder.
 
     Args:
         rules: the scripted replies.
         latency_ms: the duration of every chat call.
-        prompts: a file for the requests, one JSON object a line; None for no file.
+        prompts: a file for the requests, one JSON object per line; None for no file.
     """
     stub = str(Path(__file__).parents[1] / "stub_llm.py")
     with tempfile.TemporaryDirectory() as folder:

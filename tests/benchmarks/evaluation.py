@@ -1,10 +1,10 @@
 """The overhead of Inspect's orchestration over the same debates called directly, and memory growth with samples.
 
-Holds so many samples on the scripted endpoint, so many at once: with asyncio alone, and as `moot eval run` does, each
-in a process of its own, in turns that begin with the one and the other; both look for cyclic garbage as often as the
-command line does. The system is Tool-MAD with three disputed rounds, 31 calls a debate, or one of a single call. Prints
-for each way the wall time, the processor time and the process's largest memory after a quarter of the samples and after
-all; then the median ratio of wall times, and the processor time that a sample takes more.
+It runs the samples on the scripted endpoint in two ways: with asyncio alone, and as `moot eval run` does. Each run has
+its own process, and the order of the ways alternates; both collect garbage as often as the command line does. The
+system is Tool-MAD with three disputed rounds (31 calls a debate), or a system of a single call. For each way it prints
+the wall time, the processor time and the process's peak memory after a quarter of the samples and after all; then the
+median ratio of wall times, and the additional processor time of a sample.
 
     python -m tests.benchmarks.evaluation [--graph tool_mad] [--samples 1000] [--at-once 64] [--latency-ms 50]
         [--runs 1]
@@ -28,9 +28,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moot.core.garbage import EVERY
+from moot.core.garbage import ALLOCATIONS
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.latency import MODELS, RULES
 
 READERS = [{"name": "rag", "retriever": "chroma:demo-encyclopaedia"}, {"name": "search", "retriever": "bm25:demo-news"}]
@@ -60,7 +60,7 @@ def claims(folder: Path, count: int) -> Path:
 
 
 class Memory:
-    """The process's largest memory, in MiB, at certain numbers of finished samples."""
+    """The process's peak memory in MiB by the number of finished samples."""
 
     def __init__(self) -> None:
         self.ended = 0
@@ -73,34 +73,37 @@ class Memory:
 
 
 @contextmanager
-def timed(samples: int) -> Iterator[Memory]:
-    memory, begun, cpu = Memory(), time.perf_counter(), time.process_time()
+def print_figures(samples: int) -> Iterator[Memory]:
+    """Print the figures of the samples that run within this context."""
+    memory, started, cpu = Memory(), time.perf_counter(), time.process_time()
     yield memory
-    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     marks = [memory.marks[n] for n in (max(1, samples // 4), samples)]
     print(json.dumps({"wall": wall, "cpu": cpu, "memory": marks}))
 
 
 async def directly(graph: str, samples: int, at_once: int) -> None:
-    from moot.evals._runs.solver import document_of
+    """Run the debates with asyncio alone."""
+    from moot.evals._runs.solver import run_debate
     from moot.graphs import load_graph
 
     system = load_graph(graph)
     settings = system.settings.model_validate(SETTINGS[graph])
     gate = asyncio.Semaphore(at_once)
 
-    async def one(i: int) -> None:
+    async def debate(i: int) -> None:
         async with gate:
-            document = await document_of(system, {"claim": f"Resolution {i} says so.", "task": "fever"}, settings)
+            document = await run_debate(system, {"claim": f"Resolution {i} says so.", "task": "fever"}, settings)
             assert document["status"] == "done", document["error"]
             memory.note()
 
-    await document_of(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
-    with timed(samples) as memory:
-        await asyncio.gather(*(one(i) for i in range(samples)))
+    await run_debate(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
+    with print_figures(samples) as memory:
+        await asyncio.gather(*(debate(i) for i in range(samples)))
 
 
 def by_inspect(graph: str, samples: int, at_once: int) -> None:
+    """Run the debates as `moot eval run` does."""
     from moot.evals._runs.plan import make_plan
     from moot.evals._runs.run import Limits, run_plan
 
@@ -113,16 +116,16 @@ def by_inspect(graph: str, samples: int, at_once: int) -> None:
             assert log.status == "success", log
 
         run(1, "first", Memory())  # loads modules and caches
-        with timed(samples) as memory:
+        with print_figures(samples) as memory:
             run(samples, "logs", memory)
 
 
-def measured(way: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The output of a new process."""
+def measure(way: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one way, measured in a new process."""
     command = [sys.executable, "-m", "tests.benchmarks.evaluation", "--way", way]
     command += ["--graph", options.graph, "--samples", str(options.samples), "--at-once", str(options.at_once)]
-    with scripted(RULES, options.latency_ms), tempfile.TemporaryDirectory() as buffers:
-        os.environ["XDG_DATA_HOME"] = buffers  # in which Inspect keeps what it would recover
+    with scripted_endpoint(RULES, options.latency_ms), tempfile.TemporaryDirectory() as buffers:
+        os.environ["XDG_DATA_HOME"] = buffers  # for the files from which Inspect recovers
         found: dict[str, Any] = json.loads(subprocess.check_output(command).splitlines()[-1])
     return found
 
@@ -132,12 +135,12 @@ def main(options: argparse.Namespace) -> None:
     for run in range(options.runs):
         found = {}
         for way in ("directly", "by_inspect")[:: -1 if run % 2 else 1]:
-            found[way] = one = measured(way, options)
-            quarter, whole = one["memory"]
+            found[way] = one = measure(way, options)
+            quarter, full = one["memory"]
             print(
                 f"{way:10s} {options.graph}, {options.samples} samples, {options.at_once} at once: "
                 f"wall {one['wall']:.1f} s, CPU {1000 * one['cpu'] / options.samples:.1f} ms a sample, "
-                f"largest memory {quarter:.0f} MiB after a quarter, {whole:.0f} after all"
+                f"peak memory {quarter:.0f} MiB after a quarter, {full:.0f} after all"
             )
         ratios.append(found["by_inspect"]["wall"] / found["directly"]["wall"])
         more.append(1000 * (found["by_inspect"]["cpu"] - found["directly"]["cpu"]) / options.samples)
@@ -156,7 +159,7 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--way", choices=("directly", "by_inspect"))
     given = parser.parse_args()
-    gc.set_threshold(EVERY)
+    gc.set_threshold(ALLOCATIONS)
     if given.way == "directly":
         asyncio.run(directly(given.graph, given.samples, given.at_once))
     elif given.way:

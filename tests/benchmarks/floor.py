@@ -1,4 +1,4 @@
-"""The floor for many debates at once: what Tool-MAD sends in three disputed rounds, sent by bare aiohttp.
+"""The floor for many debates at once: Tool-MAD's requests in three disputed rounds, sent with aiohttp alone.
 
 A debate has 31 chat calls, 9 deep, and 9 embedding requests, each as long as Tool-MAD's and sent when the same others
 were answered; a test (test_floor.py) compares them with a debate's.
@@ -33,24 +33,24 @@ HEADERS = {"Authorization": "Bearer x", "Content-Type": "application/json"}
 PAD = "..."
 
 
-def padded(body: dict[str, Any], length: int) -> bytes:
-    """The body as JSON of so many bytes: its ``...`` is made as long as that takes."""
+def pad_body(body: dict[str, Any], length: int) -> bytes:
+    """The body as JSON of this length in bytes: its ``...`` is replaced by padding."""
     text = json.dumps(body)
     return text.replace(PAD, "w" * (length - len(text) + len(PAD))).encode()
 
 
 async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
-    """The requests of a debate; how many of them are chat calls."""
+    """Send the requests of a debate; return the number of chat calls."""
 
     async def call(step: str) -> int:
         messages = [{"role": "system", "content": "You are a debater."}, {"role": "user", "content": f"Claim {i}{PAD}"}]
-        body = padded({"model": f"floor-{step}", "temperature": 0, "messages": messages}, CALLS[step][0])
+        body = pad_body({"model": f"floor-{step}", "temperature": 0, "messages": messages}, CALLS[step][0])
         async with session.post(f"{url}/chat/completions", data=body, headers=HEADERS) as reply:
             return len((await reply.json())["choices"])
 
     async def embed(count: int) -> None:
         texts = [f"Claim {i}, {n}?" for n in range(count - 1)]
-        body = padded({"model": "floor", "input": [*texts, PAD], "encoding_format": "float"}, EMBEDDED[count])
+        body = pad_body({"model": "floor", "input": [*texts, PAD], "encoding_format": "float"}, EMBEDDED[count])
         async with session.post(f"{url}/embeddings", data=body, headers=HEADERS) as reply:
             await reply.json()
 

@@ -1,7 +1,7 @@
 """How the cost of a debate grows with the number in flight: wall and processor time, memory.
 
-Tool-MAD, three disputed rounds, with `max_concurrency` too high to matter, and as it is by default; beside it Du et
-al.'s debate written plainly on AsyncOpenAI. Each row is a process of its own on the scripted endpoint.
+Tool-MAD, three disputed rounds, with `max_concurrency` too high to matter, and as it is by default; for comparison,
+Du et al.'s debate written directly on AsyncOpenAI. Each row is a process of its own on the scripted endpoint.
 
     python -m tests.benchmarks.growth [--latency-ms 50] [--runs 1] [--json FILE]
 """
@@ -12,7 +12,7 @@ import argparse
 import statistics
 from typing import Any
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.scale import CALLS, OF_SOCIETY, endpoint_share
 from tests.benchmarks.tables import finish, markdown, parser_of, spread
 from tests.benchmarks.ways import ENDPOINT_RULES, run
@@ -26,7 +26,7 @@ MOOT, DEFAULT, PLAIN = "Tool-MAD, moot", "Tool-MAD, moot, default settings", "Du
 def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
     """The rows: the system, the number at once, and the figures of each run."""
     rows = []
-    with scripted(ENDPOINT_RULES, latency_ms):
+    with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():
             societies = debates * CALLS // OF_SOCIETY // 4  # a quarter of the calls
             cases = [(MOOT, "moot", debates, UNLIMITED), (PLAIN, "plain_society", societies, {})]

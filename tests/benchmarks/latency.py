@@ -1,10 +1,10 @@
 """How much time one debate takes beyond its chain of dependent model calls.
 
-Every call takes the same time on the scripted endpoint, so that all beyond depth x latency has to happen beside it or
-is paid for. Tool-MAD has debaters that disagree in every round: three rounds of query and answer, then scores (two
-calls) and the judge make a chain of nine calls; embeddings come from the endpoint, or from the real encoder. Every
-many-agent graph debates for five rounds with agents that never agree. The trial has two rounds in each debate and
-every expert granted. Each group of cases runs in a process of its own: in Python's default settings, and within
+Every call takes the same time on the scripted endpoint, so time beyond depth x latency is moot's own work that does not
+overlap with calls. Tool-MAD has debaters that disagree in every round: three rounds of query and answer, then scores
+(two calls) and the judge make a chain of nine calls; embeddings come from the endpoint, or from the real encoder. Every
+many-agent graph debates for five rounds with agents that never agree. The trial has two rounds in each debate and every
+expert granted. Each group of cases runs in a process of its own: in Python's default settings, and within
 `collected_seldom`, as moot's commands, workers and servers run.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.tables import finish, markdown, parser_of, spread
 
 RULES: list[dict[str, Any]] = [
@@ -44,7 +44,7 @@ READERS = [
     {"name": "search", "retriever": "bm25:demo-news"},
 ]
 SETTINGS: dict[str, Any] = {"models": MODELS, "debaters": READERS}
-"""Tool-MAD's; an encoder has to be named beside."""
+"""Tool-MAD's settings, except for the encoder."""
 
 ENDPOINT, ENCODER = "openai:stub-embedding", "all-MiniLM-L6-v2"
 GROUPS = ("tool_mad", "tool_mad with the encoder", "many agents", "trial")
@@ -53,7 +53,7 @@ CORTEX = "cortex_debate"
 
 @dataclass(frozen=True)
 class Case:
-    """A debate by its number, and the most that wall time / (depth x latency) may be."""
+    """A function that runs a debate by its number, and the maximum of wall time / (depth x latency)."""
 
     graph: str
     embedder: str
@@ -65,7 +65,8 @@ async def tool_mad(embedder: str, number: int) -> dict[str, Any]:
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
     settings = ToolMadSettings.model_validate({**SETTINGS, "embedder": embedder})
-    claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."  # no reply is cached
+    # another claim in each run, so that no reply is cached
+    claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]
     assert document["stop_reason"] == "max_rounds"
@@ -89,7 +90,7 @@ def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
 
 
 async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
-    """A row of the table: medians, and the shortest and the longest time."""
+    """Measure a case; return its row of the table."""
     from moot.graphs import collected_seldom
 
     await case.debate(0)  # loads modules and caches
@@ -97,7 +98,7 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     with collected_seldom():
         seldom, _ = await debates(case, range(runs + 1, 2 * runs + 1))
     last = documents[-1]
-    walls, seldom_walls = ([document["seconds"] for document in held] for held in (documents, seldom))
+    walls, seldom_walls = ([document["seconds"] for document in results] for results in (documents, seldom))
     alone = last["depth"] * latency_ms / 1000
     return {
         "graph": case.graph,
@@ -113,7 +114,7 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
 
 
 async def debates(case: Case, numbers: range) -> tuple[list[dict[str, Any]], float]:
-    """The documents of these debates, one after the other, and the processor time that they took together."""
+    """Run these debates one after the other; return their documents and their total processor time."""
     cpu = time.process_time()
     documents = [await case.debate(number) for number in numbers]
     return documents, time.process_time() - cpu
@@ -150,7 +151,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main(options: argparse.Namespace) -> None:
     if options.group:
         rules, cases = cases_of(options.group)
-        with scripted(rules, options.latency_ms):
+        with scripted_endpoint(rules, options.latency_ms):
             print(json.dumps(asyncio.run(measure_all(cases, options.runs, options.latency_ms))))
         return
     rows: list[dict[str, Any]] = []
@@ -160,11 +161,13 @@ def main(options: argparse.Namespace) -> None:
         rows += json.loads(subprocess.check_output(command).splitlines()[-1])
     print(f"One debate at a time, {options.latency_ms:.0f} ms a call; median of {options.runs} (least to most)\n")
     print(table(rows))
-    over = [f"{r['graph']}: {r['ratio']:.2f} > {r['limit']}" for r in rows if r["limit"] and r["ratio"] > r["limit"]]
-    finish(options, rows, over)
+    exceeded = [
+        f"{r['graph']}: {r['ratio']:.2f} > {r['limit']}" for r in rows if r["limit"] and r["ratio"] > r["limit"]
+    ]
+    finish(options, rows, exceeded)
 
 
 if __name__ == "__main__":
     parser = parser_of(__doc__, runs=5)
-    parser.add_argument("--group", choices=GROUPS, help="measures this group here, and prints JSON")
+    parser.add_argument("--group", choices=GROUPS, help="measure this group in this process, and print JSON")
     main(parser.parse_args())

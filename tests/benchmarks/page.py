@@ -34,14 +34,14 @@ Rows = Sequence[dict[str, Any]]
 
 
 def corpora_table(rows: Rows) -> str:
-    """Growth with a corpus, in Markdown."""
+    """Time and memory by the size of a corpus, in Markdown."""
 
-    def shown(value: Any) -> str:
+    def format_cell(value: Any) -> str:
         if value is None:
             return ""
         return value if isinstance(value, str) else f"{value:,.1f}" if 0 < value < 100 else f"{value:,.0f}"
 
-    return markdown([*COLUMNS.values()], [[shown(row.get(name)) for name in COLUMNS] for row in rows])
+    return markdown([*COLUMNS.values()], [[format_cell(row.get(name)) for name in COLUMNS] for row in rows])
 
 
 def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
@@ -113,7 +113,7 @@ def measured_on() -> str:
     return f"Measured on {os.cpu_count()} cores ({processor()}), Python {platform.python_version()}."
 
 
-def filled(text: str, parts: dict[str, str]) -> str:
+def with_parts(text: str, parts: dict[str, str]) -> str:
     """The page with each measured part replaced.
 
     Raises:
@@ -141,7 +141,7 @@ def main(folder: Path) -> None:
         "growth": growth.table(found["growth"]),
         "corpora": corpora_table(found["corpora"]),
     }
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), parts), encoding="utf-8")
+    PAGE.write_text(with_parts(PAGE.read_text(encoding="utf-8"), parts), encoding="utf-8")
     draw(found["growth"], found["corpora"], PAGE.with_suffix(".svg"))
 
 

@@ -45,27 +45,29 @@ def seconds_since(start: float) -> float:
     return time.perf_counter() - start
 
 
-async def encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
-    """Three pairs of runs on the same texts, and how many of the ten nearest stay the same."""
+async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
+    """Print the time relative to plain PyTorch in three pairs of runs, and how many nearest texts stay the same."""
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
         fast = await encoder.embed(texts)
-        mine = seconds_since(start)
+        own_seconds = seconds_since(start)
         start = time.perf_counter()
         full = await asyncio.to_thread(encode, encoder._model, texts)
-        ratios.append(seconds_since(start) / mine)
+        ratios.append(seconds_since(start) / own_seconds)
     one, other = np.array(fast), np.array(full)
     nearest = [np.argsort(-(v[:QUERIES] @ v.T), axis=1)[:, 1:11] for v in (one, other)]
     same = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*nearest, strict=True)])
     print(
         f"encoding: {statistics.median(ratios):.2f} x plain PyTorch ({', '.join(f'{r:.2f}' for r in ratios)}),", end=" "
     )
-    print(f"{len(texts) / mine:.0f} passages a second in the last run; recall@10 against full precision {same:.3f}")
+    print(
+        f"{len(texts) / own_seconds:.0f} passages a second in the last run; recall@10 against full precision {same:.3f}"
+    )
 
 
-async def indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
-    """Encoding alone against indexing, in pairs."""
+async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
+    """Print the time of encoding alone relative to that of indexing, in pairs of runs."""
     shares = []
     for i in range(3):
         start = time.perf_counter()
@@ -78,8 +80,8 @@ async def indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
     print(f"indexing: {statistics.median(shares):.0%} of the encoder's own speed ({runs})")
 
 
-async def querying(encoder: SentenceEncoder, queries: list[str]) -> None:
-    """A dense search against the encoder's time for a query and Chroma's for a vector; medians of single queries."""
+async def time_queries(encoder: SentenceEncoder, queries: list[str]) -> None:
+    """Print the time of a dense search relative to the encoder's and Chroma's own time, as medians of queries."""
     corpus = await open_corpus("bench-0", encoder.name)
     dense = await open_retriever("chroma:bench-0")
     await dense.search("warm", 10)
@@ -108,9 +110,9 @@ async def main() -> None:
         passages = passages_of(asked.files, asked.texts)
         encoder = await open_encoder()
         assert isinstance(encoder, SentenceEncoder)
-        await encoding(encoder, [text_of(p) for p in passages])
-        await indexing(encoder, passages)
-        await querying(encoder, [p.text[:100] for p in passages[:QUERIES]])
+        await time_encoding(encoder, [text_of(p) for p in passages])
+        await time_indexing(encoder, passages)
+        await time_queries(encoder, [p.text[:100] for p in passages[:QUERIES]])
 
 
 if __name__ == "__main__":

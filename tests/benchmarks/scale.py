@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.benchmarks.tables import finish, markdown, parser_of, spread
 from tests.benchmarks.ways import ENDPOINT_RULES, run
 
@@ -42,7 +42,7 @@ Runs = dict[str, list[dict[str, float]]]
 def measure(runs: int, latency_ms: float) -> Runs:
     """For each way, the figures of each run."""
     found: Runs = {way: [] for way in WAYS}
-    with scripted(ENDPOINT_RULES, latency_ms):
+    with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for _ in range(runs):
             for way, (_, work, at_once) in WAYS.items():
                 found[way].append(run(way, work, at_once, **({"max_concurrency": 512} if "moot" in way else {})))

@@ -13,10 +13,10 @@ from typing import Any
 def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
     """A parser with the options that all timing benchmarks share."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency-ms", type=float, default=50, help="how long a chat call takes")
+    parser.add_argument("--latency-ms", type=float, default=50, help="the duration of a chat call")
     parser.add_argument("--runs", type=int, default=runs)
-    parser.add_argument("--json", type=Path, help="writes the figures here")
-    parser.add_argument("--check", action="store_true", help="ends with an error if a limit is broken")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--check", action="store_true", help="end with an error if a limit is exceeded")
     return parser
 
 
@@ -33,7 +33,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
 
 
-def finish(options: argparse.Namespace, figures: Any, over: Sequence[str]) -> None:
+def finish(options: argparse.Namespace, figures: Any, exceeded: Sequence[str]) -> None:
     """Write the figures, and name the exceeded limits.
 
     Raises:
@@ -42,7 +42,7 @@ def finish(options: argparse.Namespace, figures: Any, over: Sequence[str]) -> No
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    said = "\n".join(["", *(f"over its limit: {line}" for line in over)])
-    if over and options.check:
-        raise SystemExit(said)
-    print(said)
+    message = "\n".join(["", *(f"over its limit: {line}" for line in exceeded)])
+    if exceeded and options.check:
+        raise SystemExit(message)
+    print(message)

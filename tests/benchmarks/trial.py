@@ -1,9 +1,9 @@
 """How much a trial (PROClaim) sends.
 
-It is one over full abstracts, all roles on one model: 20 exhibits of the corpus check_covid are admitted, every expert
-is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4, over all
-messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had, which a
-provider's cache cannot serve.
+The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, every
+expert is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4,
+over all messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had,
+which a provider's cache cannot serve.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
@@ -26,7 +26,7 @@ from moot.nodes._trial.step import Step
 from moot.prompts import load
 from moot.retrievers import index_passages, read_passages
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.conftest import SHARED
 
 CLAIM = "The kilogram is not defined by a metal cylinder."
@@ -93,7 +93,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
         corpus: the passages of check_covid, JSON lines.
 
     Raises:
-        AssertionError: it was another trial than the one that is measured.
+        AssertionError: the trial is not the one whose tokens the page states.
     """
     await index_passages("check_covid", read_passages(corpus), encoder="openai:stub-embedding")
     settings = ProclaimSettings.model_validate(
@@ -119,7 +119,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
     print(f"\nproclaim, 2 + 2 rounds, full abstracts: {len(document['calls'])} calls, exhibits {dict(standing)}")
 
 
-def in_common(one: str, other: str) -> int:
+def length_in_common(one: str, other: str) -> int:
     """The length of the common start of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -130,10 +130,12 @@ def in_common(one: str, other: str) -> int:
 
 def step_of(prompt: str) -> Step[Any]:
     """The step of a prompt: among the steps whose fixed words it contains in order, the one with most words."""
-    return max((step for step in WORDS if holds(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step])))
+    return max(
+        (step for step in WORDS if contains_in_order(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step]))
+    )
 
 
-def holds(prompt: str, words: Sequence[str]) -> bool:
+def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
     """Whether a text contains these words in order."""
     at = 0
     for part in words:
@@ -143,16 +145,16 @@ def holds(prompt: str, words: Sequence[str]) -> bool:
     return True
 
 
-def report(prompts: Sequence[str]) -> None:
-    """Prints how many tokens prompts have, and how many of them lie outside what an earlier one began with.
+def print_report(prompts: Sequence[str]) -> None:
+    """Print the number of prompt tokens, and of those after the longest start that an earlier prompt had, too.
 
     Args:
-        prompts: all that one model was sent, in order.
+        prompts: all prompts of one model, in order.
     """
     tokens: dict[tuple[str, str], list[float]] = {}
     for i, prompt in enumerate(prompts):
         step = step_of(prompt)
-        known = max((in_common(prompt, before) for before in prompts[:i]), default=0)
+        known = max((length_in_common(prompt, before) for before in prompts[:i]), default=0)
         row = tokens.setdefault((step.role or "counsel", step.prompt.partition("/")[2]), [0, 0, 0])
         row[:] = row[0] + 1, row[1] + len(prompt) / 4, row[2] + (len(prompt) - known) / 4
     print(f"{'role':12s} {'step':16s} {'calls':>5s} {'prompt tokens':>13s} {'outside of a prefix':>19s}")
@@ -171,9 +173,11 @@ if __name__ == "__main__":
     parser.add_argument("--corpus", type=Path, default=ABSTRACTS, help="the passages of check_covid")
     options = parser.parse_args()
     if not options.corpus.is_file():
-        raise SystemExit(f"{options.corpus} is not here: name the passages of check_covid (JSON lines) by --corpus")
+        raise SystemExit(
+            f"{options.corpus} does not exist: name the file of check_covid's passages (JSON lines) with --corpus"
+        )
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "prompts.jsonl"
-        with scripted(json.loads(ABSTRACT_RULES.read_text()), 0, log):
+        with scripted_endpoint(json.loads(ABSTRACT_RULES.read_text()), 0, log):
             asyncio.run(trial_on_abstracts(options.corpus))
-        report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])
+        print_report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])

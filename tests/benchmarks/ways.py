@@ -1,7 +1,7 @@
-"""The same number of model calls, made in one way or another, so many at a time, in a process that does nothing else.
+"""Make a number of model calls in one of several ways, some at a time, in a process of their own.
 
-It runs in Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
-growth.py start both), and prints what it took as one line of JSON.
+It runs with Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
+growth.py start both), and prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -25,18 +25,18 @@ from typing import Any
 from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
-One = Callable[[int], Awaitable[int]]
-"""Does one debate or call by its number; returns the number of chat calls."""
+RunOne = Callable[[int], Awaitable[int]]
+"""A function that runs a debate, or makes a call, by its number; it returns the number of chat calls."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
-"""The scripted endpoint's replies to all ways."""
+"""The scripted endpoint's replies in all ways."""
 SYSTEM = "You are one of the agents who check a claim. " * 16
 QUESTION = "Resolution {} says so. Is it true? Go step by step, and end with SUPPORTS, REFUTES or NOT ENOUGH INFO."
 
 
 @asynccontextmanager
-async def bare_aiohttp(_: Settings) -> AsyncIterator[One]:
+async def bare_aiohttp(_: Settings) -> AsyncIterator[RunOne]:
     """Tool-MAD's requests only."""
     import aiohttp
 
@@ -44,46 +44,46 @@ async def bare_aiohttp(_: Settings) -> AsyncIterator[One]:
         yield lambda i: floor.debate(session, os.environ["OPENAI_BASE_URL"], i)
 
 
-async def by_moot(graph: str, settings: Settings) -> One:
+async def by_moot(graph: str, settings: Settings) -> RunOne:
     """Debates of a graph in moot."""
     from moot.graphs import load_graph
 
     system = load_graph(graph)
     context = system.settings.model_validate(settings)
 
-    async def one(i: int) -> int:
+    async def run_one(i: int) -> int:
         document = await system.graph.ainvoke({"claim": f"Resolution {i} says so."}, context=context)
         assert document["status"] == "done", document["error"]
         return len(document["calls"])
 
-    return one
+    return run_one
 
 
 @asynccontextmanager
-async def moot(settings: Settings) -> AsyncIterator[One]:
+async def moot(settings: Settings) -> AsyncIterator[RunOne]:
     """Tool-MAD, three disputed rounds."""
     yield await by_moot("tool_mad", {**SETTINGS, "embedder": "openai:stub-embedding", **settings})
 
 
 @asynccontextmanager
-async def moot_collected_seldom(settings: Settings) -> AsyncIterator[One]:
-    """The same, with the garbage collector's threshold raised as in moot's own processes."""
+async def moot_collected_seldom(settings: Settings) -> AsyncIterator[RunOne]:
+    """Tool-MAD with the garbage collector's threshold raised, as in moot's own processes."""
     from moot.graphs import collected_seldom
 
     with collected_seldom():
-        async with moot(settings) as one:
-            yield one
+        async with moot(settings) as run_one:
+            yield run_one
 
 
 @asynccontextmanager
-async def moot_society(settings: Settings) -> AsyncIterator[One]:
+async def moot_society(settings: Settings) -> AsyncIterator[RunOne]:
     """Du et al.'s debate: three agents, two rounds."""
     yield await by_moot("society_of_minds", {"model": "openai:stub-agent", **settings})
 
 
 @asynccontextmanager
-async def plain_society(_: Settings) -> AsyncIterator[One]:
-    """The same debate, written directly on AsyncOpenAI."""
+async def plain_society(_: Settings) -> AsyncIterator[RunOne]:
+    """Du et al.'s debate, written directly on AsyncOpenAI."""
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(api_key="none", timeout=120) as client:
@@ -92,52 +92,52 @@ async def plain_society(_: Settings) -> AsyncIterator[One]:
             reply = await client.chat.completions.create(model="plain", messages=messages, temperature=0)
             return reply.choices[0].message.content or ""
 
-        async def one(i: int) -> int:
+        async def run_one(i: int) -> int:
             start = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION.format(i)}]
             answers = await asyncio.gather(*(ask(start) for _ in range(3)))
-            told = []
+            revised = []
             for own in answers:
                 others = "\n\n".join(f"Another agent: {answer}" for answer in answers if answer is not own)
                 question = f"{others}\n\nRead what the others answered, and answer anew. {QUESTION.format(i)}"
-                told.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
-            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in told))]
+                revised.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
+            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in revised))]
             Counter(answer.rpartition(" ")[2] for answer in answers[-3:]).most_common(1)
             return len(answers)
 
-        yield one
+        yield run_one
 
 
 @asynccontextmanager
-async def plain_openai(_: Settings) -> AsyncIterator[One]:
+async def plain_openai(_: Settings) -> AsyncIterator[RunOne]:
     """Single calls of AsyncOpenAI."""
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(api_key="none", timeout=120) as client:
 
-        async def one(i: int) -> int:
+        async def run_one(i: int) -> int:
             messages: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"{i} {REPLY}"}]
             return len((await client.chat.completions.create(model="plain", messages=messages, temperature=0)).choices)
 
-        yield one
+        yield run_one
 
 
 @asynccontextmanager
-async def plain_langchain(_: Settings) -> AsyncIterator[One]:
+async def plain_langchain(_: Settings) -> AsyncIterator[RunOne]:
     """Single calls of ChatOpenAI."""
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
     chat = ChatOpenAI(model="plain", temperature=0, api_key=SecretStr("none"), timeout=120)
 
-    async def one(i: int) -> int:
+    async def run_one(i: int) -> int:
         await chat.ainvoke([("system", SYSTEM), ("user", f"{i} {REPLY}")])
         return 1
 
-    yield one
+    yield run_one
 
 
 KNOWN = (bare_aiohttp, moot, moot_collected_seldom, plain_society, moot_society, plain_openai, plain_langchain)
-WAYS: dict[str, Callable[[Settings], AbstractAsyncContextManager[One]]] = {way.__name__: way for way in KNOWN}
+WAYS: dict[str, Callable[[Settings], AbstractAsyncContextManager[RunOne]]] = {way.__name__: way for way in KNOWN}
 
 
 def endpoint_cpu() -> float:
@@ -147,21 +147,21 @@ def endpoint_cpu() -> float:
         return float(json.load(reply)["cpu"])
 
 
-async def timed(options: argparse.Namespace) -> dict[str, float]:
+async def time_work(options: argparse.Namespace) -> dict[str, float]:
     """Run the work, after one run that loads modules and caches."""
     gate = asyncio.Semaphore(options.at_once)
     settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
-    async with WAYS[options.way](settings) as one:
+    async with WAYS[options.way](settings) as run_one:
 
         async def in_turn(i: int) -> int:
             async with gate:
-                return await one(i)
+                return await run_one(i)
 
         await in_turn(-1)
-        others, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
+        endpoint_before, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
         calls = sum(await asyncio.gather(*(in_turn(i) for i in range(options.work))))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        share = (endpoint_cpu() - others) / wall
+        share = (endpoint_cpu() - endpoint_before) / wall
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"wall": wall, "cpu": cpu, "calls": calls, "memory": memory, "endpoint_share": share}
 
@@ -171,12 +171,12 @@ def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
 
     Args:
         way: one of `WAYS`.
-        work: how many debates, or single calls.
-        at_once: how many of them at a time.
-        settings: of the graph.
+        work: the number of debates or single calls.
+        at_once: how many of them run at the same time.
+        settings: the graph's settings.
 
     Returns:
-        Seconds of wall and processor time, chat calls, the largest memory in MiB, the endpoint's processor time per
+        Seconds of wall and processor time, chat calls, the peak memory in MiB, the endpoint's processor time per
         second.
     """
     command = [sys.executable, "-m", "tests.benchmarks.ways", way, "--work", str(work), "--at-once", str(at_once)]
@@ -191,4 +191,4 @@ if __name__ == "__main__":
     parser.add_argument("--work", type=int, default=120)
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--set", action="append", default=[], help="a setting of the graph, as JSON")
-    print(json.dumps(asyncio.run(timed(parser.parse_args()))))
+    print(json.dumps(asyncio.run(time_work(parser.parse_args()))))

@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.state import ClaimSettings
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.claims import claims_csv
 
@@ -28,17 +28,17 @@ TEXT = (
     "Last year the mayor fired the builder. The line is said to have cost 412 million pounds."
 )
 QUOTES = ["Norwick opened its tram line in May 2024.", "It cost 412 million pounds", "It is lovely."]
-LATER = ["Last year the mayor fired the builder.", "The line is said to have cost 412 million pounds."]
+OTHER_SENTENCES = ["Last year the mayor fired the builder.", "The line is said to have cost 412 million pounds."]
 FOUND = [
     {"quote": QUOTES[0], "speaker": ""},
     {"quote": QUOTES[1], "speaker": "Helena Brandt"},
     {"quote": QUOTES[2], "speaker": "Nobody Known"},
     {"quote": "The moon is made of cheese.", "speaker": ""},
-    *({"quote": quote, "speaker": ""} for quote in LATER),
+    *({"quote": quote, "speaker": ""} for quote in OTHER_SENTENCES),
 ]
-WORTH = {"checkable": 2, "specific": 2, "public_interest": 1, "kind": "fact", "reason": "Accounts would settle it."}
+RATING = {"checkable": 2, "specific": 2, "public_interest": 1, "kind": "fact", "reason": "Accounts would settle it."}
 OPINION = {"checkable": 0, "specific": 0, "public_interest": 1, "kind": "opinion", "reason": "It is taste."}
-RATED = [{"number": n, **(OPINION if n == 3 else WORTH)} for n in (1, 2, 3, 4, 5, 9)]
+RATED = [{"number": n, **(OPINION if n == 3 else RATING)} for n in (1, 2, 3, 4, 5, 9)]
 WRITTEN: list[dict[str, Any]] = [
     {"number": 1, "claim": QUOTES[0]},
     {"number": 2, "claim": "The tram line in Norwick cost 412 million pounds."},
@@ -48,13 +48,13 @@ WRITTEN: list[dict[str, Any]] = [
 
 
 def rules(**changed: Any) -> list[dict[str, Any]]:
-    """The endpoint's reply to each prompt."""
-    said = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
+    """Rules: the endpoint's reply to each prompt."""
+    replies = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
     return [
-        {"match": "Find the claims in a part", "reply": json.dumps({"claims": said["found"]})},
-        {"match": "how much it is worth checking", "reply": json.dumps({"ratings": said["rated"]})},
-        {"match": "Rewrite quotes from a text", "reply": json.dumps({"claims": said["written"]})},
-        {"match": "Say which of them say the same", "reply": json.dumps({"groups": said["groups"]})},
+        {"match": "Find the claims in a part", "reply": json.dumps({"claims": replies["found"]})},
+        {"match": "how much it is worth checking", "reply": json.dumps({"ratings": replies["rated"]})},
+        {"match": "Rewrite quotes from a text", "reply": json.dumps({"claims": replies["written"]})},
+        {"match": "Say which of them say the same", "reply": json.dumps({"groups": replies["groups"]})},
     ]
 
 
@@ -64,7 +64,7 @@ async def find(text: str = TEXT, **settings: Any) -> dict[str, Any]:
     return found
 
 
-async def test_a_worked_example(start_stub: StartStub) -> None:
+async def test_claims_of_a_text_are_found_worded_and_scored(start_stub: StartStub) -> None:
     stub = start_stub(rules())
     found = await find()
     assert (found["status"], found["error"], found["unread"]) == ("done", None, [])
@@ -82,10 +82,10 @@ async def test_a_worked_example(start_stub: StartStub) -> None:
         False,
     ]  # 2024 stands only in the text's first paragraph
     [also] = claims[1]["also"]
-    assert TEXT[also["start"] : also["end"]] == LATER[1]
+    assert TEXT[also["start"] : also["end"]] == OTHER_SENTENCES[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
     assert [one["why"] for one in found["dropped"]] == [
-        "The quote does not stand in this part of the text.",
+        "The quote is not in this part of the text.",
         "There is no quote 9.",
     ]
     assert [warned["kind"] for warned in found["warnings"]] == ["unknown_speaker"]
@@ -179,14 +179,14 @@ async def test_a_part_without_a_usable_reply_is_reported_as_unread(start_stub: S
 
 
 @pytest.mark.parametrize("asked", [{}, {"text": " "}, {"text": "A.", "date": "May"}, {"text": "A.", "sections": [1]}])
-async def test_bad_input(asked: dict[str, Any]) -> None:
+async def test_invalid_input_fails_before_any_call(asked: dict[str, Any]) -> None:
     found = await graph.ainvoke(asked, context=ClaimSettings(model="fake:1"))
     assert found["status"] == "failed"
     assert found["error"]["kind"] in ("invalid_given", "invalid_claim")
     assert not found["calls"]
 
 
-async def test_ceilings_hold(start_stub: StartStub) -> None:
+async def test_a_ceiling_below_the_cost_of_one_part_is_refused_before_any_call(start_stub: StartStub) -> None:
     start_stub(rules())
     found = await find(max_calls=2)
     assert found["calls"] == []  # the three steps of its only part take more
@@ -194,21 +194,21 @@ async def test_ceilings_hold(start_stub: StartStub) -> None:
     assert "max_calls" in found["error"]["detail"]
 
 
-async def test_an_endpoint_that_refuses_the_first_call(start_stub: StartStub) -> None:
+async def test_a_refused_key_fails_the_run_at_its_first_node(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     found = await find()
     assert (found["status"], found["claims"], found["error"]["where"]) == ("failed", [], "extract_claims")
     assert "refused the key" in found["error"]["detail"]
 
 
-async def test_settings_without_effect_here_are_refused_and_not_listed() -> None:
+async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
     for name, value in {
         "corpus": "mine",
         "embedder": "openai:x",
         "reader_summary": True,
         "verified_quotes": True,
     }.items():
-        with pytest.raises(UserError, match=f"Finding claims looks for no evidence and gives no verdict: .*{name}"):
+        with pytest.raises(UserError, match=f"find_claims searches for no evidence and gives no verdict: .*{name}"):
             checked_settings(ClaimSettings, {name: value})
         assert name not in ClaimSettings.model_json_schema()["properties"]
         assert name not in (graph.get_context_jsonschema() or {})["properties"]
@@ -257,17 +257,19 @@ async def test_the_table_is_read_by_moot_batch(start_stub: StartStub, tmp_path: 
     path.write_text(claims_csv([*claims, {"claim": "My own."}], "line.txt"), encoding="utf-8")
     rows = list(ClaimsFile(path))
     assert all(isinstance(row, ClaimRow) for row in rows)
-    told = [(row.id, row.claim, row.group) for row in rows if isinstance(row, ClaimRow)]
-    assert told[0] == ("c1", "'=1+1", "line.txt")
-    assert told[1] == ("c2", WRITTEN[1]["claim"], "line.txt")
-    assert told[3] == ("c4", "My own.", "line.txt")
+    read = [(row.id, row.claim, row.group) for row in rows if isinstance(row, ClaimRow)]
+    assert read[0] == ("c1", "'=1+1", "line.txt")
+    assert read[1] == ("c2", WRITTEN[1]["claim"], "line.txt")
+    assert read[3] == ("c4", "My own.", "line.txt")
     assert [(row.claim_date, row.speaker) for row in rows if isinstance(row, ClaimRow)][1] == (
         "2025-05-14",
         "Helena Brandt",
     )
 
 
-def test_the_command(start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moot_claims_writes_a_table_and_says_what_to_do_next(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start_stub(rules())
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     text, table = tmp_path / "line.html", tmp_path / "claims.csv"
@@ -290,20 +292,20 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
     from langgraph.checkpoint.memory import InMemorySaver
 
     start_stub(rules())
-    kept = graph.builder.compile(checkpointer=InMemorySaver())
+    checkpointed = graph.builder.compile(checkpointer=InMemorySaver())
 
-    async def twice() -> list[dict[str, Any]]:
+    async def run_twice() -> list[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": "1"}}
-        how: Any = ClaimSettings(model="openai:stub")
+        settings: Any = ClaimSettings(model="openai:stub")
         try:
             return [
-                await kept.ainvoke(given, config, context=how)
+                await checkpointed.ainvoke(given, config, context=settings)
                 for given in ({"text": " "}, {"text": TEXT}, {"text": TEXT})
             ]
         finally:
             await close_clients()
 
-    bad, *good = asyncio.run(twice())
+    bad, *good = asyncio.run(run_twice())
     assert bad["status"] == "failed"
-    told = [(one["status"], one["error"], len(one["calls"]), len(one["claims"])) for one in good]
-    assert told == [("done", None, 4, 3)] * 2
+    outcomes = [(one["status"], one["error"], len(one["calls"]), len(one["claims"])) for one in good]
+    assert outcomes == [("done", None, 4, 3)] * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes._claims.places import filled_in, parts_of, place_in, score_of, vocabulary, words_in
+from moot.nodes._claims.places import parts_of, place_in, score_of, vocabulary, words_filled_in, words_in
 from moot.nodes._claims.state import Section
 from moot.nodes._texts.quotes import fold
 
@@ -17,21 +17,24 @@ WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)
     ("ratings", "score"),
     [((2, 2, 2), 1), ((2, 2, 1), 0.875), ((1, 1, 1), 0.5), ((1, 0, 1), 0.375), ((0, 2, 2), 0), ((2, 2, 0), 0)],
 )
-def test_the_check_worthiness_of_a_claim(ratings: tuple[int, int, int], score: float) -> None:
+def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int, int], score: float) -> None:
     checkable, specific, interest = ratings
     assert score_of({"checkable": checkable, "specific": specific, "public_interest": interest}) == score
 
 
-def filled(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
-    found, unknown = filled_in(claim, quote, vocabulary([TEXT]), date)
+def filled_parts(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
+    """The words of a claim that its quote lacks, whether each was computed, and unknown words."""
+    found, unknown = words_filled_in(claim, quote, vocabulary([TEXT]), date)
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 
 
 def test_filled_in_words_are_marked() -> None:
     quote = "It rejected none of the bids"
-    assert filled("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
-    assert filled("It rejected none of the bids", quote) == ([], [])
-    assert filled("Ann Lee rejects none of the bids of 12000.", quote)[1] == []  # inflected; no thousands separator
+    assert filled_parts("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
+    assert filled_parts("It rejected none of the bids", quote) == ([], [])
+    assert (
+        filled_parts("Ann Lee rejects none of the bids of 12000.", quote)[1] == []
+    )  # inflected; no thousands separator
 
 
 @pytest.mark.parametrize(
@@ -44,18 +47,18 @@ def test_filled_in_words_are_marked() -> None:
     ],
 )
 def test_words_that_are_not_in_the_text_are_found(claim: str) -> None:
-    [word] = filled(claim, "It rejected none of the bids")[1]
+    [word] = filled_parts(claim, "It rejected none of the bids")[1]
     assert word in ("Bruges", "13", "corrupt", "2024")
 
 
 def test_a_time_may_be_computed_from_the_texts_date() -> None:
     claim = "It rejected none of the bids on 3 October 2024."
-    assert filled(claim, "It rejected none of the bids", "2025-05-14") == (
+    assert filled_parts(claim, "It rejected none of the bids", "2025-05-14") == (
         [("3 October 2024", True)],
         [],
     )
-    assert filled(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
-    assert filled("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
+    assert filled_parts(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
+    assert filled_parts("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
 
 
 @pytest.mark.parametrize(
@@ -64,15 +67,15 @@ def test_a_time_may_be_computed_from_the_texts_date() -> None:
 )
 def test_the_days_of_a_range_are_computed(days: str, near: bool) -> None:
     claim = f"It rejected none of the bids {days}."
-    unknown = filled(claim, "It rejected none of the bids vom", "2025-05-14")[1]
+    unknown = filled_parts(claim, "It rejected none of the bids vom", "2025-05-14")[1]
     assert unknown == ([] if near else ["10"])
 
 
 def test_a_word_of_the_text_may_get_an_ending_but_a_name_may_not() -> None:
     known = vocabulary(["She let the flat."])
-    assert filled_in("She was letting the flat.", "the flat", known, None)[1] == []
-    assert filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
-    assert filled_in("She was lettering the flat.", "the flat", known, None)[1] == ["lettering"]
+    assert words_filled_in("She was letting the flat.", "the flat", known, None)[1] == []
+    assert words_filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
+    assert words_filled_in("She was lettering the flat.", "the flat", known, None)[1] == ["lettering"]
 
 
 @given(WORDS, st.integers(1, 30))
@@ -95,20 +98,20 @@ def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) 
         if place:
             assert part["start"] <= place["start"] < place["end"] <= part["end"]
             assert text[place["start"] : place["end"]] == place["quote"]
-            assert fold(quote).strip("'") in fold(place["quote"])
+            assert fold(quote).strip("'\"") in fold(place["quote"])
     assert place_in(text, {"start": 0, "end": len(text)}, "zz" + text, []) is None
 
 
 def test_a_position_has_its_page_and_heading() -> None:
     pages: list[Section] = [{"start": 0, "page": 1, "heading": ""}, {"start": 57, "page": 2, "heading": "Bids"}]
-    whole = {"start": 0, "end": len(TEXT)}
-    first, second = (place_in(TEXT, whole, quote, pages) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]
+    span = {"start": 0, "end": len(TEXT)}
+    first, second = (place_in(TEXT, span, quote, pages) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]
     assert first is not None
     assert second is not None
     assert [(one["page"], one["heading"]) for one in (first, second)] == [(1, ""), (2, "Bids")]
 
 
-def test_twenty_thousand_words_in_parts() -> None:
+def test_a_long_text_is_split_into_parts_below_the_limit() -> None:
     text = "\n\n".join("The mill burned in 1905 and was rebuilt in brick by its owners. " * 20 for _ in range(80))
     parts = parts_of(text, 1500)
     assert words_in(text) > 20_000

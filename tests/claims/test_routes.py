@@ -27,7 +27,7 @@ def test_an_uploaded_file_becomes_the_graphs_input(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("asked", ["name=a.png", "name=", "url=file:///etc/passwd", "url=http://127.0.0.1:1/x"])
-def test_files_that_are_refused(client: TestClient, asked: str) -> None:
+def test_unsupported_files_and_addresses_are_refused(client: TestClient, asked: str) -> None:
     answer = client.post(f"/moot/api/claims/text?{asked}", content=b"\x89PNG\r\n")
     assert answer.status_code == 422
     assert answer.json()["detail"]
@@ -49,8 +49,8 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
     table = client.post("/moot/api/claims/csv", json={"claims": claims, "source": "line.html"})
     assert "attachment" in table.headers["content-disposition"]
     found = client.post("/moot/api/claims/rows?name=claims.csv", content=table.content).json()
-    told = [(row["id"], row["claim"], row["claim_date"], row["speaker"], row["group"]) for row in found["rows"]]
-    assert told == [
+    read = [(row["id"], row["claim"], row["claim_date"], row["speaker"], row["group"]) for row in found["rows"]]
+    assert read == [
         ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
         ("c2", "My own.", None, None, "line.html"),
     ]
@@ -65,5 +65,5 @@ NO_CLAIMS = ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"c
 
 
 @pytest.mark.parametrize("body", NO_CLAIMS)
-def test_no_claims(client: TestClient, body: str) -> None:
+def test_a_body_without_claims_is_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/claims/csv", content=body).status_code == 422

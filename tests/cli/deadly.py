@@ -1,4 +1,4 @@
-"""A source that kills its process for a deadly claim, and never answers for an endless one."""
+"""A source that kills its process if the query is deadly, and never answers if it is endless."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from moot.cli.resuming import DebateSetup
 from moot.cli.signals import Stop
-from moot.cli.verify import debate
+from moot.cli.verify import debate_and_print
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
 from moot.retrievers._evidence import evidence_id
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
@@ -26,7 +26,7 @@ TEXTS = {
     "Balance": "Kibble devices compare mechanical with electrical power precisely.",
     "Bureau": "Delegates voted unanimously during November near Versailles itself.",
 }
-"""The source's texts, by title; no two share a word, so each is new beside the others."""
+"""The source's texts by title. No two share a word, so each is new evidence."""
 IDS = {title: evidence_id("Shelf", text) for title, text in TEXTS.items()}
 
 
@@ -43,15 +43,15 @@ class Shelf(BaseRetriever):
 shelf = Shelf()
 
 
-def of(title: str) -> str:
+def printed_piece(title: str) -> str:
     """A piece as it is printed."""
     return f"{title} [{IDS[title]}]"
 
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
     """A role's reply if its prompt matches; without fields, an unusable reply."""
-    said = {"fields": fields} if fields else {"reply": "I would rather not say."}
-    return {"model": f"stub-({role})$", "match": match, **said} | ({"times": times} if times else {})
+    content = {"fields": fields} if fields else {"reply": "I would rather not say."}
+    return {"model": f"stub-({role})$", "match": match, **content} | ({"times": times} if times else {})
 
 
 def counsel(role: str, side: str, field: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -60,19 +60,23 @@ def counsel(role: str, side: str, field: str, times: int | None = None, **fields
 
 
 def argues(role: str, side: str, text: str, *citations: tuple[str, str]) -> dict[str, Any]:
+    """A rule: a counsel's argument, with citations as pairs of id and quote."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in citations]
     return counsel(role, side, "argument", 1, argument=text, citations=cited)
 
 
 def reflects(role: str, side: str, *flaws: str, **three: float) -> dict[str, Any]:
+    """A rule: a counsel's flaws, and its three scores of itself."""
     return counsel(role, side, "flaws", None, flaws=list(flaws), **three, discovery_need="", refined_stance="")
 
 
 def weighs(title: str, relevance: float, credibility: float) -> dict[str, Any]:
+    """A rule: the arbiter's weights for an exhibit."""
     return rule("arbiter", f"\n{title} \\(", relevance=relevance, credibility=credibility, reason="As it reads.")
 
 
 def judges(number: int, verdict: str, *scores: float) -> dict[str, Any]:
+    """A rule: a judge's verdict and its three scores."""
     names = ("evidence_strength", "argument_validity", "scientific_reliability")
     given = dict(zip(names, scores, strict=True))
     return rule(f"judge-{number}", "", None, verdict=verdict, reason=f"Reason {number}.", **given)
@@ -142,7 +146,7 @@ SCRIPT = [
 ]
 
 
-def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
+def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
     """Run a scripted trial on the screen; every role has its own model."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
@@ -150,14 +154,14 @@ def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: A
     chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors are arbitrary
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     begins = DebateSetup(settings, LedgerUse())
-    debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
+    debate_and_print(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
 
 
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
     """The lines of a scripted trial; the last element is its stderr."""
-    hold(given, **more)
-    said = capsys.readouterr()
-    return [*said.out.splitlines(), *said.err.splitlines()]
+    run_trial(given, **more)
+    captured = capsys.readouterr()
+    return [*captured.out.splitlines(), *captured.err.splitlines()]
 
 
 def part(lines: list[str], heading: str) -> list[str]:

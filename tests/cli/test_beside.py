@@ -17,7 +17,7 @@ from tests.conftest import StartStub, StubEndpoint
 
 CLAIM = "An otter holds hands while it sleeps."
 DEBATE = ["verify", CLAIM, "--graph", "society_of_minds", "--model", "openai:stub", "--beside", "self_consistency"]
-SAID = [
+ANSWERS = [
     {"match": "Reason step by step", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"answer": "SUPPORTS", "citations": []}},
 ]
@@ -32,12 +32,13 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def document(*words: str) -> tuple[int, dict[str, Any], str]:
+    """Run a debate with its control; return the exit code, the document and stderr."""
     done = moot(*DEBATE, *words, "--json")
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 
 
 def own_calls(stub: StubEndpoint) -> tuple[int, int]:
-    """The number of calls of the debates and their controls."""
+    """The numbers of calls of the debates and of their controls."""
     prompts = stub.prompts()
     controls = sum("Reason step by step" in prompt for prompt in prompts)
     return len(prompts) - controls, controls
@@ -47,78 +48,76 @@ def own_calls(stub: StubEndpoint) -> tuple[int, int]:
 def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     start_stub: StartStub, tmp_path: Path, equal: str
 ) -> None:
-    stub = start_stub(SAID)
+    stub = start_stub(ANSWERS)
     done = moot(*DEBATE, "--equal", equal, "--set", "seed=1", "--out", tmp_path / "it.json")
     assert done.returncode == 0, done.stderr
-    told = json.loads((tmp_path / "it.json").read_text())
-    TypeAdapter(VerdictOutput).validate_python(told, strict=True)
-    beside = told["beside"]
-    assert (told["answer"], beside["document"]["answer"], beside["error"]) == ("SUPPORTS", "REFUTES", None)
+    stored = json.loads((tmp_path / "it.json").read_text())
+    TypeAdapter(VerdictOutput).validate_python(stored, strict=True)
+    beside = stored["beside"]
+    assert (stored["answer"], beside["document"]["answer"], beside["error"]) == ("SUPPORTS", "REFUTES", None)
     assert (beside["control"], beside["equal"]) == ("self_consistency", equal)
-    own, its = beside["taken"]["control"], beside["taken"]["debate"]
-    assert 0 < own[equal] <= its[equal]
-    assert beside["ratios"] == {name: own[name] / its[name] for name in own}
-    printed = [
-        line for line in done.stdout.splitlines() if "beside" in line.lower() or "Relative to the debate" in line
-    ]
-    said = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
-    assert printed[0] == f"Beside it, self-consistency at equal {said} ..."
+    control_cost, debate_cost = beside["taken"]["control"], beside["taken"]["debate"]
+    assert 0 < control_cost[equal] <= debate_cost[equal]
+    assert beside["ratios"] == {name: control_cost[name] / debate_cost[name] for name in control_cost}
+    printed = [line for line in done.stdout.splitlines() if "control" in line or "Relative to the debate" in line]
+    unit = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
+    assert printed[0] == f"Running the control self-consistency at equal {unit} ..."
     assert printed[1].strip().endswith("REFUTES, unlike the debate")
-    assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
+    assert f"USD x{beside['ratios']['usd']:.2f} (${control_cost['usd']:.6f} of ${debate_cost['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):
-        assert f"A vote over several lines of reasoning, at equal {said}: Refuted, unlike the debate." in report(
-            upgrade_document(told), kind
+        assert f"A vote over several lines of reasoning, at equal {unit}: Refuted, unlike the debate." in report(
+            upgrade_document(stored), kind
         )
     seeds = [request["seed"] for request in stub.requests()]
     assert len(set(seeds)) == len(seeds) == sum(own_calls(stub))
 
 
 def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start_stub: StartStub) -> None:
-    stub = start_stub([REFUSED, *SAID])
-    code, told, said = document()
-    assert (code, told["status"], told["answer"]) == (2, "done", "SUPPORTS"), said
-    assert (told["beside"]["error"]["kind"], told["beside"]["document"]["status"]) == ("authentication", "failed")
-    assert "A vote over several lines of reasoning came to no verdict: " in report(told, "md")
-    held, _ = own_calls(stub)
+    stub = start_stub([REFUSED, *ANSWERS])
+    code, result, stderr = document()
+    assert (code, result["status"], result["answer"]) == (2, "done", "SUPPORTS"), stderr
+    assert (result["beside"]["error"]["kind"], result["beside"]["document"]["status"]) == ("authentication", "failed")
+    assert "A vote over several lines of reasoning came to no verdict: " in report(result, "md")
+    debate_calls, _ = own_calls(stub)
     for words in ([], ["--resume"]):
-        code, again, said = document(*words)
+        code, again, stderr = document(*words)
         if words:  # no call is left by now
-            assert (code, "no unfinished debate" in said) == (2, True), said
+            assert (code, "no unfinished debate" in stderr) == (2, True), stderr
             continue
-        assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
-        assert "resuming the debate that ended without its control at" in said
+        assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
+        assert "resuming the debate that ended without its control at" in stderr
         assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
-        assert own_calls(stub)[0] == held
+        assert own_calls(stub)[0] == debate_calls
 
 
 def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stub: StartStub) -> None:
-    stub = start_stub([REFUSED, *SAID])
-    _, told, _ = document()
-    held, _ = own_calls(stub)
+    stub = start_stub([REFUSED, *ANSWERS])
+    _, result, _ = document()
+    debate_calls, _ = own_calls(stub)
     done = moot("verify", CLAIM, "--resume", "--beside", "self_consistency", "--json")
     again = json.loads(done.stdout or "null")
     assert done.returncode == 0, done.stderr
-    assert (again["graph"], again["beside"]["document"]["status"]) == (told["graph"], "done")
-    assert own_calls(stub)[0] == held
+    assert (again["graph"], again["beside"]["document"]["status"]) == (result["graph"], "done")
+    assert own_calls(stub)[0] == debate_calls
 
 
-def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub) -> None:
-    stub = start_stub([{"status": 401, "times": 1}, *SAID])
-    code, told, _ = document()
-    assert (code, told["status"], told["beside"]) == (2, "failed", None)
+def test_a_control_waits_until_its_failed_debate_is_resumed(start_stub: StartStub) -> None:
+    stub = start_stub([{"status": 401, "times": 1}, *ANSWERS])
+    code, result, _ = document()
+    assert (code, result["status"], result["beside"]) == (2, "failed", None)
     assert own_calls(stub)[1] == 0
-    code, told, said = document("--resume")
-    assert (code, told["answer"], told["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
+    code, result, stderr = document("--resume")
+    assert (code, result["answer"], result["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
 
 
 def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) -> None:
-    start_stub(SAID)
-    code, told, said = document("--set", "max_calls=3", "--equal", "calls")
-    assert (code, told["usage"]["calls"], told["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), said
+    start_stub(ANSWERS)
+    code, result, stderr = document("--set", "max_calls=3", "--equal", "calls")
+    assert (code, result["usage"]["calls"], result["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--beside", "rag"], "--beside takes self_consistency, not 'rag'"),
         (["--equal", "euros"], "--equal takes tokens, usd, calls, not 'euros'"),
@@ -126,8 +125,8 @@ def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) 
         (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control has one model"),
     ],
 )
-def test_an_invalid_control_is_refused_before_the_debate(start_stub: StartStub, words: list[str], said: str) -> None:
-    stub = start_stub(SAID)
+def test_an_invalid_control_is_refused_before_the_debate(start_stub: StartStub, words: list[str], message: str) -> None:
+    stub = start_stub(ANSWERS)
     done = moot(*DEBATE, *words)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not stub.calls()

@@ -56,7 +56,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     from moot.nodes._runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
-    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # it is added later
+    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # the summary is added later
 
 
 def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
         (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
         (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "nowhere.txt cannot be read"),
-        (["verify", CLAIM, "--given", __file__], 2, "files of this kind are not supported"),
+        (["verify", CLAIM, "--given", __file__], 2, "its kind is not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before any file is read
@@ -121,11 +121,11 @@ def test_user_errors_end_in_a_clear_sentence(
 ) -> None:
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")
     done = moot(*arguments)
-    said = done.stdout + done.stderr
-    assert done.returncode == code, said
-    assert words in " ".join(said.split())
-    assert "Traceback" not in said
-    assert "Verdict" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode == code, output
+    assert words in " ".join(output.split())
+    assert "Traceback" not in output
+    assert "Verdict" not in output
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: 
         if "the rounds are used up" in line or "they agree" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted: no verdict." in said
+    assert "Interrupted: no verdict." in stderr
     document = json.loads(out.read_text())
     assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
 
 
-def test_index_and_read_a_corpus(start_stub: StartStub, tmp_path: Path) -> None:
+def test_an_indexed_corpus_is_read_by_a_debate(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-scorer", "fields": {"statements": []}}])
     file = tmp_path / "notes.jsonl"
     file.write_text('{"id": "a", "title": "Bridge", "text": "The bridge opened in 1932.", "source": "Notes"}\n')
@@ -192,7 +192,7 @@ def test_index_and_read_a_corpus(start_stub: StartStub, tmp_path: Path) -> None:
     assert [e["title"] for e in document["evidence"]] == ["Bridge"]
 
 
-def test_eval_retrieval(start_stub: StartStub, tmp_path: Path) -> None:
+def test_eval_retrieval_prints_and_writes_figures(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     files = {
         "corpus/metals.jsonl": {"id": "a", "title": "Tin", "text": "Tin is soft.", "source": "Notes"},
@@ -206,13 +206,13 @@ def test_eval_retrieval(start_stub: StartStub, tmp_path: Path) -> None:
     command = ["eval", "retrieval", "--data", str(tmp_path), "--source", "bm25", "--embedder", "openai:stub-embedding"]
     shown = moot(*command, "--against", "chroma", "--out", str(out))
     assert shown.returncode == 0, shown.stderr
-    said = " ".join(shown.stdout.split())
+    output = " ".join(shown.stdout.split())
     for words in (
         "alloys own 1 bm25 1.000 [1.00, 1.00]",
         "bm25 chroma union alloys +.000 [+.00, +.00]",
         "2,000 resamples",
     ):
-        assert words in said
+        assert words in output
     document = json.loads(out.read_text())
     assert [(row["corpus"], row["passages"]) for row in document["rows"]] == [("own", 1), ("union", 2)]
     assert [s["source"] for s in document["rows"][0]["sources"]] == ["bm25", "chroma"]
@@ -220,7 +220,7 @@ def test_eval_retrieval(start_stub: StartStub, tmp_path: Path) -> None:
     assert printed | {"measured_at": ""} == document | {"measured_at": ""}
 
 
-def test_listings() -> None:
+def test_graphs_settings_and_the_schema_are_listed() -> None:
     assert "tool_mad" in moot("graphs").stdout
     listed = moot("settings", "tool_mad").stdout
     assert all(name in listed for name in ToolMadSettings.model_fields)
@@ -241,7 +241,7 @@ def test_labels_may_contain_commas(text: str | None, labels: list[str] | None) -
     assert parse_labels(text) == labels
 
 
-def test_the_speaker_and_date_of_a_claim(tmp_path: Path) -> None:
+def test_a_claims_speaker_and_date_are_printed_and_stored(tmp_path: Path) -> None:
     out = tmp_path / "verdict.json"
     control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
     done = moot(*control, "--claim-date", "2020-10-25", "--speaker", "Ada Byron")
@@ -250,7 +250,7 @@ def test_the_speaker_and_date_of_a_claim(tmp_path: Path) -> None:
     assert (task["speaker"], task["claim_date"]) == ("Ada Byron", "2020-10-25")
 
 
-def test_nested_settings() -> None:
+def test_dotted_keys_set_nested_settings() -> None:
     pairs = ["models.judge.model=openai:a", "models.judge.temperature=0.5", "models.rag=openai:b", "k=5"]
     settings: Any = parse_settings(ToolMadSettings, pairs, {})
     assert (settings.models["judge"].temperature, settings.models["rag"], settings.k) == (0.5, "openai:b", 5)
@@ -269,12 +269,12 @@ def test_every_setting_is_described_and_bounded() -> None:
     check(ToolMadSettings)
 
 
-def test_eval_power() -> None:
+def test_eval_power_says_whether_two_accuracies_can_be_separated() -> None:
     done = moot("eval", "power", "0.73", "0.72", "--json")
     found = json.loads(done.stdout)
     assert (found["n"], found["separable"]) == (200, False)
     table = moot("eval", "power", "0.81", "0.73", "--discordant", "0.2").stdout
     assert "paired, as given" in table
-    assert "so they may tell the two apart" in " ".join(table.split())
+    assert "so they may tell the two systems apart" in " ".join(table.split())
     refused = moot_process("eval", "power", "1.5", "0.7")
-    assert (refused.returncode, refused.stderr) == (2, "moot: An accuracy is a share from 0 to 1.\n")
+    assert (refused.returncode, refused.stderr) == (2, "moot: Accuracies must be between 0 and 1.\n")

@@ -1,5 +1,5 @@
-"""Settings for every command: the configuration file, the environment, a named `.env` file; and a user's first
-commands.
+"""Settings for every command: the configuration file, the environment, a named `.env` file; and the first
+commands of a new user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moot.cli.screen import Screen
 from moot.cli.waiting import waiting
 from moot.core.config import KEYS, value_of
 from moot.core.errors import UserError
-from moot.nodes._vendors.catalogue import OWN, VENDORS
+from moot.nodes._vendors.catalogue import OWN_PROVIDERS, VENDORS
 from moot.transcript.line import Line
 from moot.transcript.line import line as said
 from rich.console import Console
@@ -37,6 +37,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def model_of(*words: str) -> str:
+    """The model that a debate with these options used."""
     done = moot(*CONTROL, *words, "--json")
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["settings"]["model"])
@@ -80,7 +81,7 @@ def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["set", "OPENAI_API_KEY", "abc"], "OPENAI_API_KEY is a secret"),
         (["set", "corpus", "sk-proj-abcdefghijklmnopqrstuv"], "The value of corpus is a secret"),
@@ -94,14 +95,14 @@ def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
         (["unset", "modle"], "Did you mean model?"),
     ],
 )
-def test_settings_that_cannot_be_set(words: list[str], said: str, own_home: Path) -> None:
+def test_invalid_values_are_not_written_to_the_configuration(words: list[str], message: str, own_home: Path) -> None:
     done = moot("config", *words)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not (own_home / "config.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("model = ", "not valid TOML"),
         ("modle = 'x'", "Did you mean model?"),
@@ -109,10 +110,10 @@ def test_settings_that_cannot_be_set(words: list[str], said: str, own_home: Path
         ("MY_TOKEN = 'x'", "is a secret"),
     ],
 )
-def test_a_file_with_faults(text: str, said: str, own_home: Path) -> None:
+def test_errors_of_an_invalid_configuration_file_name_the_file(text: str, message: str, own_home: Path) -> None:
     (own_home / "config.toml").write_text(text)
     done = moot(*CONTROL, "--model", "fake:1")
-    assert (done.returncode, said in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
+    assert (done.returncode, message in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
 
 
 def test_keys_come_from_a_file_that_is_named(
@@ -138,16 +139,16 @@ def test_keys_come_from_a_file_that_is_named(
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
 
 
-def test_values_are_checked_where_they_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_value_names_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_BUDGET", "much")
     with pytest.raises(UserError, match="MOOT_BUDGET: budget is a whole number"):
         value_of("model")
 
 
-# --- the first minute -----------------------------------------------------------------------------------------------
+# --- first commands -------------------------------------------------------------------------------------------------
 
 
-def test_version_and_help() -> None:
+def test_version_and_help_are_printed() -> None:
     done = moot("--version")
     assert (done.returncode, done.stdout.startswith("moot ")) == (0, True)
     for words in (["-h"], ["verify", "-h"], ["config", "set", "-h"]):
@@ -155,7 +156,7 @@ def test_version_and_help() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--model", "opnai:x"), "Did you mean openai?"),
         (("--set", "model=antropic:claude"), "Did you mean anthropic?"),
@@ -165,24 +166,24 @@ def test_version_and_help() -> None:
         (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
     ],
 )
-def test_misspelt_commands(words: tuple[str, ...], said: str) -> None:
+def test_misspelt_values_and_options_get_a_suggestion(words: tuple[str, ...], message: str) -> None:
     done = moot(*CONTROL, *words)
-    assert (done.returncode, said in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
+    assert (done.returncode, message in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 
 
-def shown(line: Line, **console: Any) -> str:
+def printed_line(line: Line, **console: Any) -> str:
     out = io.StringIO()
     Screen(Console(file=out, width=200, **console)).show([line])
     return out.getvalue()
 
 
-def test_links_to_evidence() -> None:
+def test_evidence_has_links_at_terminals_and_addresses_elsewhere() -> None:
     found = said("rag", "finds", "Saffron", link="https://example.org/a")
-    assert shown(found).rstrip().endswith("Saffron https://example.org/a")
-    terminal = shown(found, force_terminal=True, color_system="truecolor")
+    assert printed_line(found).rstrip().endswith("Saffron https://example.org/a")
+    terminal = printed_line(found, force_terminal=True, color_system="truecolor")
     assert "]8;" in terminal
     assert terminal.count("https://example.org/a") == 1
-    assert "https://example.org/a" in shown(found, force_terminal=True, color_system=None)
+    assert "https://example.org/a" in printed_line(found, force_terminal=True, color_system=None)
     for odd in ("javascript:alert(1)", "https://a\x1b]8;;b", "", None):
         assert said("rag", "finds", "x", link=odd).link == ""
 
@@ -193,14 +194,14 @@ def test_a_spinner_is_shown_at_terminals_only() -> None:
         with waiting(Console(file=out, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})):
             pass
         assert ("0:00:00" in out.getvalue()) is terminal
-        # The cursor is visible again however it ends.
+        # The cursor is visible again at the end.
         assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]
 
 
-def test_completion(monkeypatch: pytest.MonkeyPatch) -> None:
-    from moot.cli.completing import completing
+def test_completion_offers_graphs_settings_tasks_and_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    from moot.cli.completing import completion_for
 
-    assert "standard_prompting" in completing("graphs")("standard_p")
-    assert completing("settings")("max_rou") == ["max_rounds="]
-    assert "fever" in completing("tasks")("fe")
-    assert {name.partition(":")[0] for name in completing("models")("")} <= {*OWN, *VENDORS}
+    assert "standard_prompting" in completion_for("graphs")("standard_p")
+    assert completion_for("settings")("max_rou") == ["max_rounds="]
+    assert "fever" in completion_for("tasks")("fe")
+    assert {name.partition(":")[0] for name in completion_for("models")("")} <= {*OWN_PROVIDERS, *VENDORS}

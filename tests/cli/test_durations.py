@@ -6,14 +6,14 @@ import io
 
 import pytest
 from inspect_ai.log import EvalSample
-from moot.cli.batch.progress import Progressing
+from moot.cli.batch.progress import BatchProgress
 from moot.cli.run import ProgressBar
 from moot.transcript.line import format_duration
 from rich.console import Console
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "words"),
     [
         (0, "0.0 s"),
         (4.24, "4.2 s"),
@@ -27,13 +27,13 @@ from rich.console import Console
         (183_700, "2 days 3 h"),
     ],
 )
-def test_durations_in_words(seconds: float, said: str) -> None:
-    assert format_duration(seconds) == said
+def test_durations_are_written_in_words(seconds: float, words: str) -> None:
+    assert format_duration(seconds) == words
 
 
 def test_a_batch_and_a_plan_print_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), width=200)
-    batch, plan = Progressing(console, 3, None, None, (0, 0.0)), ProgressBar(console)
+    batch, plan = BatchProgress(console, 3, None, None, (0, 0.0)), ProgressBar(console)
     plan.begin(3, 0)
     monkeypatch.setattr("time.monotonic", lambda: max(batch.started, plan.started) + 12)
     with batch:

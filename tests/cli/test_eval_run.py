@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from moot.cli.run import kind_of, settings_of
+from moot.cli.run import failure_key, settings_of
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 
@@ -17,11 +17,13 @@ def test_a_dotted_key_reaches_into_the_defaults_of_the_graphs() -> None:
 
 
 def test_a_dotted_key_into_defaults_that_differ_is_refused() -> None:
-    with pytest.raises(UserError, match="run them apart, or write a plan"):
+    with pytest.raises(UserError, match="run each graph by itself, or write a plan"):
         settings_of(["debaters.1.retriever=bm25"], None, ["tool_mad", "madke"])
 
 
 def test_failures_that_differ_only_in_an_amount_are_grouped() -> None:
-    first, other = (f"Not asked: it may take {n} tokens, and the ceiling leaves 20 tokens." for n in ("1,620", "990"))
-    assert kind_of(first) == kind_of(other)
-    assert kind_of("The endpoint answered with 429.") != kind_of("The endpoint answered with 503.")
+    first, other = (
+        f"A call was not made: it may take {n} tokens, and the ceiling leaves 20 tokens." for n in ("1,620", "990")
+    )
+    assert failure_key(first) == failure_key(other)
+    assert failure_key("The endpoint answered with 429.") != failure_key("The endpoint answered with 503.")

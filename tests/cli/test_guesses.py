@@ -59,18 +59,18 @@ def test_a_wrong_guess_gets_an_error_with_the_right_command(guess: str) -> None:
 
 
 @pytest.mark.parametrize("guess", SAME)
-def test_another_name_works(guess: str) -> None:
+def test_other_names_of_a_command_give_the_same_output(guess: str) -> None:
     done, known = moot(*guess.split()), moot(*SAME[guess].split())
     assert (done.returncode, done.stdout, done.stderr) == (known.returncode, known.stdout, known.stderr)
 
 
-def test_an_existing_file_as_argument(tmp_path: Path) -> None:
+def test_a_files_name_alone_gets_an_error_that_names_moot_claims(tmp_path: Path) -> None:
     (tmp_path / "article").write_text("A text.")
     assert f"moot claims {tmp_path / 'article'}" in moot(tmp_path / "article").stderr
 
 
 @pytest.mark.parametrize("listing", LISTS)
-def test_lists_as_json(listing: str) -> None:
+def test_every_listing_has_json_rows_with_names(listing: str) -> None:
     rows = json.loads(moot(*listing.split(), "--json").stdout)
     assert rows
     assert all(row["name"] for row in rows)
@@ -78,7 +78,7 @@ def test_lists_as_json(listing: str) -> None:
         assert next(row for row in rows if row["name"] == "attempts")["default"] == 3
 
 
-def test_a_setting_without_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_get_prints_the_value_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (moot("config", "get", "model").returncode, moot("config", "get", "model").stdout) == (1, "")
     monkeypatch.setenv("MOOT_MODEL", "fake:1")
     assert moot("config", "get", "model").stdout == "fake:1\n"
@@ -90,7 +90,7 @@ def test_help_shows_every_command_under_a_heading() -> None:
     assert {panel for panel in PANELS if panel not in moot("--help").stdout} == set()
 
 
-def test_shell_completion() -> None:
+def test_completion_offers_the_settings_of_the_typed_graph() -> None:
     assert "find_claims" in names("all graphs")
     assert "min_score=" in names("settings find_claims")
     assert "corpus=" not in names("settings find_claims")

@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert moot("list").stdout == "No debate is kept yet.\n"
+    assert moot("list").stdout == "No debates are stored yet.\n"
     for claim in ("Eggs are laid.", "Bats <b>fly</b>."):
         assert moot(*CONTROL, claim).returncode == 0
     monkeypatch.setenv("MOOT_HISTORY", "off")
@@ -61,13 +61,13 @@ def test_the_suffix_of_out_selects_the_format(tmp_path: Path) -> None:
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr
-    assert json.loads(moot("ledger", "--json").stdout) == []  # it was refused before the first call
+    assert json.loads(moot("ledger", "--json").stdout) == []  # the debate was refused before the first call
     for name, begins in (("x.html", "<!doctype html>"), ("x.md", "# "), ("x.json", "{")):
         assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / name)).returncode == 0
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
     (tmp_path / "y.json").write_text("[]")
     done = moot("report", str(tmp_path), "--md", "--html")
-    assert done.returncode == 2  # one of them is not a document, and is named
+    assert done.returncode == 2  # the error names the file that is not a document
     assert "y.json" in done.stderr
     assert {path.name for path in tmp_path.glob("x.*")} == {"x.html", "x.md", "x.json"}
     done = moot("report", str(tmp_path / "x.json"), "--claimreview")

@@ -29,10 +29,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ledger = open_ledger()
         for number, status in ((1, "interrupted"), (2, "done")):
             claim = f"Claim {number} \x1b[31m"
-            begun = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
-            await ledger.keep(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
-            await ledger.keep(begun.id, TEXT, [[0.1, 2.0]])
-            await ledger.end(begun.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
+            start = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
+            await ledger.store_call(start.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
+            await ledger.store_call(start.id, TEXT, [[0.1, 2.0]])
+            await ledger.end(start.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
         await asyncio.to_thread(ledger.close)
 
     asyncio.run(fill())
@@ -77,10 +77,10 @@ def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest
 
     async def go_on() -> list[Any]:
         ledger = open_ledger()
-        begun = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
+        start = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
         found = [
-            begun.id,
-            *(kept and kept.value for kept in (ledger.stored_result(begun.id, key) for key in (CHAT, TEXT))),
+            start.id,
+            *(stored and stored.value for stored in (ledger.stored_result(start.id, key) for key in (CHAT, TEXT))),
         ]
         await asyncio.to_thread(ledger.close)
         return found
@@ -99,13 +99,13 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
 
 
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    ("lines", "message"),
     [
         ([], "cut off"),
         ([b"\x80\x04K\x01.\n"], "not JSON"),
         ([b"{\n"], "its first line is not JSON"),
         ([HEAD | {"moot_ledger": 2}], "'moot_ledger'"),
-        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but 2 were written"),
+        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but the debate has 2"),
         ([HEAD | {"id": "../../etc/passwd"}], "'id'"),
         ([HEAD | {"document": "/etc/passwd"}], "'document'"),
         ([HEAD | {"status": "owned"}], "'status'"),
@@ -117,19 +117,19 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, LINE | {"kind": "embedding", "value": [["x"]]}], "not a list of vectors"),
         ([HEAD, LINE | {"kind": "embedding", "value": [[1e300]]}], "not a list of vectors"),
         ([HEAD, LINE | {"kind": "embedding", "value": [[1.0], [1.0, 2.0]]}], "different lengths"),
-        ([HEAD, LINE | {"value": float("nan")}], "holds NaN"),
+        ([HEAD, LINE | {"value": float("nan")}], "contains NaN"),
         ([HEAD, b'{"kind": ' + b"[" * 100_000 + b"\n"], "nested too deeply"),
         ([HEAD, b'{"kind": ' + b"9" * 5000 + b"}\n"], "entry 1"),
         ([HEAD, b'{"kind": "chat"'], "cut off"),
     ],
 )
-def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], why: str) -> None:
+def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], message: str) -> None:
     file = tmp_path / "hostile.jsonl"
     file.write_bytes(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in lines))
     done = moot("ledger", "import", file)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert why in done.stderr
+    assert message in done.stderr
     assert len(json.loads(moot("ledger", "--json").stdout)) == 2
 
 
@@ -138,12 +138,16 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
 ) -> None:
     file = tmp_path / "long.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
-    for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
+    for bound, most, message in (
+        ("LONGEST_LINE", 1000, ""),
+        ("MOST_ENTRIES", 2, "entries"),
+        ("LARGEST_FILE", 100, "MiB"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(f"moot.core.ledger.transfer.{bound}", most)
             done = moot("ledger", "import", file)
-            assert (done.returncode == 2) == bool(why)
-            assert why in done.stderr
+            assert (done.returncode == 2) == bool(message)
+            assert message in done.stderr
         moot("ledger", "prune", "--older", "1")
     with monkeypatch.context() as patch:
         patch.setattr("moot.core.ledger.transfer.LONGEST_LINE", 100)
@@ -151,14 +155,14 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
 
 
 def test_one_debate_is_deleted(home: Path) -> None:
-    assert "was removed, entries: 2." in moot("ledger", "delete", "11").stdout
+    assert "entries: 2." in moot("ledger", "delete", "11").stdout
     assert [debate["id"][0] for debate in json.loads(moot("ledger", "--json").stdout)] == ["2"]
     missing = moot("ledger", "delete", "11")
     assert (missing.returncode, "no debate '11'" in missing.stderr) == (2, True)
     file = LedgerFile(home / "ledger.sqlite")
     assert file.find(CHAT.hash, "1" * 32) == file.find(CHAT.hash, "2" * 32)
-    begun = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
-    running = moot("ledger", "delete", begun.id)
+    start = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
+    running = moot("ledger", "delete", start.id)
     file.close()
     assert (running.returncode, "is running" in running.stderr) == (2, True)
 
@@ -167,7 +171,7 @@ def test_prune_removes_debates_that_are_not_running(home: Path) -> None:
     assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
     assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
     left = json.loads(moot("ledger", "--json").stdout)
-    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]  # it has a document
+    assert [(debate["id"][0], debate["entries"]) for debate in left] == [("2", 0)]  # debate 2 has a document
     file = LedgerFile(home / "ledger.sqlite")
     assert file.find(CHAT.hash, None) is None
     file.close()

@@ -41,8 +41,8 @@ print(json.dumps(ended))
 """
 
 
-def test_lists_help_and_mistakes_load_nothing_heavy() -> None:
-    """One after another in one process: a module that one of them loads is also named with those after it."""
+def test_listings_help_and_errors_load_no_heavy_module() -> None:
+    """All commands run in one process, so a module that one command loads is reported for later commands, too."""
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=100, check=False)
     assert json.loads(done.stdout.splitlines()[-1]) == {name: [] for name in COMMANDS}, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -50,9 +50,11 @@ def test_lists_help_and_mistakes_load_nothing_heavy() -> None:
 
 def test_the_file_is_up_to_date() -> None:
     command = [sys.executable, "-m", "moot.cli.listings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than in the process that wrote the file
+    hashing = {"PYTHONHASHSEED": "7"}  # sets have another order than in the process that wrote the file
     done = subprocess.run(command, capture_output=True, timeout=200, check=True, env=os.environ | hashing)
-    assert done.stdout.decode("utf-8") == FILE.read_text(encoding="utf-8"), "cli/listings.jsonl is old: run `make docs`"
+    assert done.stdout.decode("utf-8") == FILE.read_text(encoding="utf-8"), (
+        "cli/listings.jsonl is out of date: run `make docs`"
+    )
 
 
 def test_a_graph_that_is_missing_in_the_file_is_loaded() -> None:

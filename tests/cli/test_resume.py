@@ -31,6 +31,7 @@ def _own_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def document(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
+    """Run a debate of RAG; return the exit code, the document and stderr."""
     done = moot(*RAG, *words, "--json", typed=typed)
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 
@@ -39,21 +40,21 @@ def test_resume_takes_the_debate_with_its_settings(start_stub: StartStub) -> Non
     start_stub([DOWN])
     code, failed, _ = document(*ONCE, "--set", "k=2")
     assert (code, failed["status"]) == (3, "failed")
-    code, _, said = document("--resume", "--set", "k=3")
-    assert (code, "other settings (k)" in said) == (2, True), said
+    code, _, stderr = document("--resume", "--set", "k=3")
+    assert (code, "other settings (k)" in stderr) == (2, True), stderr
     code, done, _ = document("--resume")
     assert (code, done["id"], done["settings"]["k"]) == (0, failed["id"], 2)
-    code, _, said = document("--resume")
-    assert (code, "no unfinished debate" in said) == (2, True), said
+    code, _, stderr = document("--resume")
+    assert (code, "no unfinished debate" in stderr) == (2, True), stderr
 
 
 def test_a_person_is_not_asked_again_after_a_reply(start_stub: StartStub) -> None:
     stub = start_stub([DOWN])
     code, failed, _ = document(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
     assert (code, failed["status"]) == (3, "failed")
-    code, done, said = document(*ONCE, "--ask", "evidence")
-    assert (code, done["id"]) == (0, failed["id"]), said
-    assert "resuming the debate that failed at" in said
+    code, done, stderr = document(*ONCE, "--ask", "evidence")
+    assert (code, done["id"]) == (0, failed["id"]), stderr
+    assert "resuming the debate that failed at" in stderr
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
@@ -62,39 +63,39 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     words = ["verify", CLAIM, "--graph", "peer_review", "--model", "openai:stub", "--ask", "remark", "--json"]
     first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert first.stderr is not None
-    said = b""
-    while b"> " not in said:  # it asks the person
-        said += os.read(first.stderr.fileno(), 4096)
+    stderr = b""
+    while b"> " not in stderr:  # the command asks the person
+        stderr += os.read(first.stderr.fileno(), 4096)
     first.kill()
     first.communicate()
     [row] = json.loads(moot("ledger", "--json").stdout)
-    assert (row["status"], row["calls"]) == ("waiting", len(chats(stub)))
+    assert (row["status"], row["calls"]) == ("waiting", len(chat_calls(stub)))
     assert row["calls"]
     second = moot_process(*words, typed="Otters sleep on their backs.\n" * 9)
     document = json.loads(second.stdout)
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
     assert "resuming the debate that waited for you" in second.stderr
     assert f": {row['calls']} calls are in the ledger" in second.stderr
-    assert len(chats(stub)) == document["usage"]["calls"]  # no call was made twice
+    assert len(chat_calls(stub)) == document["usage"]["calls"]  # no call was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
-def chats(stub: StubEndpoint) -> list[Any]:
+def chat_calls(stub: StubEndpoint) -> list[Any]:
     return [call for call in stub.calls() if call["kind"] == "chat"]
 
 
 def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE)
-    code, done, said = document(*ONCE, "--fresh")
-    assert (code, done["id"] != failed["id"], "resuming" in said) == (0, True, False)
-    code, _, said = document("--fresh", "--resume")
-    assert (code, "--resume uses the calls" in said) == (2, True)
+    code, done, stderr = document(*ONCE, "--fresh")
+    assert (code, done["id"] != failed["id"], "resuming" in stderr) == (0, True, False)
+    code, _, stderr = document("--fresh", "--resume")
+    assert (code, "--resume uses the calls" in stderr) == (2, True)
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    code, _, said = document("--ledger", "maybe")
-    assert (code, "record, reuse, replay, off" in said) == (2, True)
+    code, _, stderr = document("--ledger", "maybe")
+    assert (code, "record, reuse, replay, off" in stderr) == (2, True)
 
 
 def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
@@ -106,11 +107,11 @@ def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartSt
     first = subprocess.Popen([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
     first.kill()
-    _, said = first.communicate()
+    _, stderr = first.communicate()
     os.close(reader)
     os.close(writer)
     paid = len(stub.calls())
-    assert paid, said
+    assert paid, stderr
     assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["interrupted"]
     assert moot(*RAG, "--out", tmp_path / "verdict.json").returncode == 0
     assert json.loads((tmp_path / "verdict.json").read_text())["status"] == "done"
@@ -130,14 +131,14 @@ def test_resume_finds_the_graph(start_stub: StartStub) -> None:
 def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE, "--set", "max_calls=3")
-    code, done, said = document("--resume", "--set", "max_calls=9")
-    assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), said
+    code, done, stderr = document("--resume", "--set", "max_calls=9")
+    assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
     code, another, _ = document(*ONCE, "--set", "max_calls=3")
-    assert (code, another["id"] != failed["id"]) == (0, True)  # that debate has ended
+    assert (code, another["id"] != failed["id"]) == (0, True)  # the failed debate has ended
 
 
-TOLD = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
-JUDGED = ["verify", CLAIM, *TOLD, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
+ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
+JUDGED = ["verify", CLAIM, *ONE_ROUND, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
 
 
 @pytest.mark.parametrize(("ceiling", "most", "more"), [("max_calls", 3, "4"), ("budget", 5000, None)])
@@ -152,9 +153,9 @@ def test_a_debate_killed_during_its_decision_resumes_under_a_higher_ceiling(
         first.kill()
     before = len(stub.prompts())
     under_it = moot(*JUDGED, *bounded)
-    said = json.loads(under_it.stdout)["error"]["detail"]
-    enough = re.search(rf"`{ceiling}` of (\d+) or more the same command goes on with this debate", said)
-    assert enough, said
+    detail = json.loads(under_it.stdout)["error"]["detail"]
+    enough = re.search(rf"`{ceiling}` of (\d+) or more the same command goes on with this debate", detail)
+    assert enough, detail
     assert len(stub.prompts()) == before
     assert more in (enough[1], None)
     id, file = json.loads(under_it.stdout)["id"], tmp_path / "debate.jsonl"

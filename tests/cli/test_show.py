@@ -11,14 +11,14 @@ import pytest
 from moot.cli.resuming import DebateSetup
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop
-from moot.cli.verify import debate
+from moot.cli.verify import debate_and_print
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
 from moot.nodes import Agent
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.document import blank_document
 from moot.nodes._runtime.settings import Settings
@@ -42,12 +42,12 @@ GATED = ("the scores decide", "stable", "below the threshold", "faithfulness")
 
 
 def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[list[str], list[tuple[str, str]]]:
-    """The lines of a debate, and those about speakers as who and what."""
+    """Run a debate on the screen; return its lines, and the speakers' lines as pairs of speaker and action."""
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
     begins = DebateSetup(chosen, LedgerUse())
-    assert debate(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
+    assert debate_and_print(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
 
@@ -55,7 +55,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
 @pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name != "proclaim"])  # a trial: see test_trial.py
 def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str], name: str) -> None:
     start_stub()
-    lines, said = run(name, capsys)
+    lines, labelled = run(name, capsys)
     settings = load_graph(name).settings.model_fields
     assert lines[0] == f"Claim: {CLAIM}"
     assert sum(line.startswith("Verdict: ") for line in lines) == 1
@@ -69,8 +69,8 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
         assert answers, heading
         assert set(answers.values()) == {1}  # updates of a subgraph are not printed twice
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
-    assert any(what.strip() in ("answers", "answer 1") for _, what in said)
-    if name not in ("tool_mad", "gated"):  # these debates do so as Tool-MAD does
+    assert any(what.strip() in ("answers", "answer 1") for _, what in labelled)
+    if name not in ("tool_mad", "gated"):  # these debates report their scores as Tool-MAD does
         assert not any(words in line for words in GATED for line in lines)
 
 
@@ -89,8 +89,8 @@ def test_tool_mad_shows_the_decision_of_the_gate(start_stub: StartStub, capsys: 
 
 def test_fallback_sources_are_named(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     start_stub()
-    lines, said = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
-    assert said[0] == ("pool", "finds     ")
+    lines, labelled = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
+    assert labelled[0] == ("pool", "finds     ")
     assert lines.index("Round 1") > next(i for i, line in enumerate(lines) if "10. " in line)
     assert any("pool read bm25:demo-news (instead of the web" in line for line in lines)
     assert any("and bm25:demo-encyclopaedia." in line for line in lines)
@@ -99,7 +99,7 @@ def test_fallback_sources_are_named(start_stub: StartStub, capsys: pytest.Captur
 # --- updates of single nodes ----------------------------------------------------------------------------------------
 
 
-def shown(settings: Settings, *written: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
+def printed_lines(settings: Settings, *written: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
     page = io.StringIO()
     live = Live(settings)
     screen = Screen(Console(file=page, width=width, soft_wrap=not terminal, **terminal), live.speakers)
@@ -124,12 +124,12 @@ POOL = {
 }
 
 
-def test_a_shared_pool_and_the_items_selected_from_it() -> None:
+def test_selected_pool_items_are_shown() -> None:
     base = turn("debater-1", "respond")
     selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
     nameless = [{**piece(2, "Lead"), "title": ""}]  # web results as debaters see them
     answered = {**selected, "answer": "REFUTES", "rationale": "Reasons.", "outcome": "ok"}
-    lines = shown(
+    lines = printed_lines(
         MadkeSettings(),
         POOL,
         {"turns": [selected], "evidence": nameless},
@@ -151,10 +151,10 @@ def test_a_shared_pool_and_the_items_selected_from_it() -> None:
     ]
 
 
-def test_the_judge_on_agreement_and_the_summariser() -> None:
+def test_the_judges_findings_and_the_summary_are_shown() -> None:
     votes = [{"agent": f"debater-{i}", "answer": "SUPPORTS", "group": 0} for i in (1, 2)]
     summary = turn("summariser", "summarise", 2, answer="SUPPORTS", rationale="All say so.", outcome="ok")
-    lines = shown(
+    lines = printed_lines(
         MadkeSettings(),
         recorded_round(1, votes=votes[:1]),  # the second debater has not spoken yet
         recorded_round(1, votes=votes),
@@ -174,11 +174,11 @@ def test_the_judge_on_agreement_and_the_summariser() -> None:
     ]
 
 
-def test_an_agent_with_tools() -> None:
+def test_searches_of_an_agent_with_tools_are_shown() -> None:
     first = turn("agent-1", "act", number=1, thought="Who knows?", tool="search_bm25", query="tin")
     second = {**first, "number": 2, "query": "lead"}
     failed = turn("agent-1", "act", number=3, thought="", tool="no_such", outcome="unparsed")
-    lines = shown(
+    lines = printed_lines(
         ReactSettings(),
         {"turns": [first, second, failed]},
         {"turns": [{**second, "evidence_ids": ["ev-2"], "retrieval": "ok"}], "evidence": [piece(2, "Lead")]},
@@ -198,12 +198,12 @@ def test_an_agent_with_tools() -> None:
     ]
 
 
-def test_who_hears_whom() -> None:
+def test_the_agents_that_each_agent_hears_are_shown() -> None:
     weights = {"agent-1": {"agent-2": 0.06, "agent-3": 0.15}, "agent-2": {"agent-1": 0.08}, "agent-3": {}}
-    kept = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
-    entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept}
+    kept_edges = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
+    entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept_edges}
     plain = {"round": 2, "kept": {"agent-1": ["agent-2"]}, "weights": {}}
-    assert shown(CortexSettings(), {"graphs": [entry]}, {"graphs": [entry, plain]}) == [
+    assert printed_lines(CortexSettings(), {"graphs": [entry]}, {"graphs": [entry, plain]}) == [
         "Round 1",
         "  agent-1    hears      agent-3 (0.15); not agent-2 (0.06)",
         "  agent-2    hears      agent-1 (0.08)",
@@ -213,8 +213,8 @@ def test_who_hears_whom() -> None:
     ]
 
 
-def test_reviews_scores_summaries_and_moderators() -> None:
-    lines = shown(
+def test_reviews_scores_summaries_and_moderations_are_shown() -> None:
+    lines = printed_lines(
         MadkeSettings(),
         {"turns": [turn("a", "review", number=2, reviewed="b", comment="Weak.", confidence=7.0, outcome="ok")]},
         {"turns": [turn("a", "review", number=3, reviewed="c", comment=None, confidence=None, outcome="empty")]},
@@ -243,26 +243,26 @@ def test_reviews_scores_summaries_and_moderators() -> None:
 
 def test_the_screen_does_not_wait_for_failed_agents() -> None:
     votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
-    gone = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
-    lines = shown(ReconcileSettings(), {"turns": [gone]}, recorded_round(2, votes=votes))
+    failed = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
+    lines = printed_lines(ReconcileSettings(), {"turns": [failed]}, recorded_round(2, votes=votes))
     assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
 
 
-def test_votes_of_many_samples() -> None:
+def test_votes_of_many_samples_are_counted() -> None:
     votes = [{"agent": "a", "answer": "yes", "group": 0, "number": i} for i in range(1, 11)]
     votes += [{"agent": "a", "answer": "no", "group": 1, "number": 11}, {"agent": "a", "answer": None, "group": None}]
-    lines = shown(Settings(), recorded_round(1, votes=votes) | {"stop_reason": "budget_exhausted"})
+    lines = printed_lines(Settings(), recorded_round(1, votes=votes) | {"stop_reason": "budget_exhausted"})
     assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
 
 
 def test_the_stop_reason_is_shown_once() -> None:
     cut = {"stop_reason": "budget_exhausted"}  # by a step of a subgraph, by the subgraph, at the end
-    assert shown(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
+    assert printed_lines(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
 
 
 def test_labels_with_a_comma_are_quoted() -> None:
     task = make_task(None, ["true", "mostly, not wholly", "false"], None, "Tin melts.")
-    lines = shown(MadkeSettings(), {"graph": "madke", "claim": "Tin melts.", "task": task})
+    lines = printed_lines(MadkeSettings(), {"graph": "madke", "claim": "Tin melts.", "task": task})
     assert lines[1] == 'Graph madke; answers: true, "mostly, not wholly", false'
 
 
@@ -274,7 +274,7 @@ def test_texts_of_models_and_sources_stay_texts() -> None:
     found = {**piece(1, nasty), "source": nasty}
     pool = {**POOL, "turns": [turn("pool", "retrieve", evidence_ids=["ev-1"], retrieval="ok")], "evidence": [found]}
     votes = [{"agent": f"debater-{i}", "answer": nasty, "group": 0} for i in (1, 2)]
-    lines = shown(MadkeSettings(), document, pool, {"turns": [answer]}, recorded_round(1, votes=votes))
+    lines = printed_lines(MadkeSettings(), document, pool, {"turns": [answer]}, recorded_round(1, votes=votes))
     assert lines == [
         f"Claim: {clean}",
         "Graph madke; answers: number",
@@ -288,7 +288,7 @@ def test_texts_of_models_and_sources_stay_texts() -> None:
 @pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "color_system": None}])
 def test_long_texts_are_indented(terminal: dict[str, Any]) -> None:
     answer = turn("agent-1", "respond", answer="yes", rationale="First.\nSecond, and more of it.", outcome="ok")
-    lines = shown(ReconcileSettings(), {"turns": [answer]}, width=40, **terminal)[1:]
+    lines = printed_lines(ReconcileSettings(), {"turns": [answer]}, width=40, **terminal)[1:]
     assert lines[0] == "  agent-1    answers    yes - First."
     assert lines[1].startswith(" " * 24 + "Second")
     assert len(lines) == (3 if terminal else 2)
@@ -296,8 +296,10 @@ def test_long_texts_are_indented(terminal: dict[str, Any]) -> None:
 
 def test_long_names_widen_their_column() -> None:
     settings = ReconcileSettings(agents=(Agent(name="a-rather-long-name"), Agent(name="b")))
-    said: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
-    lines = shown(settings, {"turns": [turn("a-rather-long-name", "respond", **said), turn("b", "respond", **said)]})
+    fields: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
+    lines = printed_lines(
+        settings, {"turns": [turn("a-rather-long-name", "respond", **fields), turn("b", "respond", **fields)]}
+    )
     assert [line.index("answers") for line in lines[1:]] == [21, 21]
 
 
@@ -316,8 +318,8 @@ def test_only_some_of_many_reasons_are_printed() -> None:
         "status": "done", "task": make_task(None, None, None, CLAIM), "answer": "SUPPORTS", "votes": votes, "rounds": 1,
         "turns": [{**key, "number": n, "answer": "SUPPORTS", "rationale": f"{n}."} for n in range(1, 8)],
     }  # fmt: skip
-    said = [line for line in ending(document).lines if line.what.startswith("because") or line.tone == "more"]
-    assert [(line.what, line.text) for line in said] == [
+    reasons = [line for line in ending(document).lines if line.what.startswith("because") or line.tone == "more"]
+    assert [(line.what, line.text) for line in reasons] == [
         *((f"because {n}", f"{n}.") for n in range(1, 6)),
         ("", "and 2 more"),
     ]

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C at every moment of ``moot verify``: the document is written, and a message printed."""
+"""SIGTERM and Ctrl-C at several moments of ``moot verify``: it writes the document and prints a message."""
 
 from __future__ import annotations
 
@@ -43,28 +43,30 @@ def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[st
 def read_until(process: subprocess.Popen[str], words: str) -> None:
     """Read stderr up to these words."""
     assert process.stderr is not None
-    said = ""
-    while words not in said:
+    stderr = ""
+    while words not in stderr:
         one = process.stderr.read(1)
-        assert one, said
-        said += one
+        assert one, stderr
+        stderr += one
 
 
 def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Signals) -> dict[str, object]:
     """Check the exit of a stopped debate; return its document."""
-    said, errors = process.communicate(timeout=60)
+    stdout, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
     assert errors.count("moot: interrupted") == 1
     assert "Traceback" not in errors
     document: dict[str, object] = json.loads(out.read_text())
-    assert json.loads(said) == document
+    assert json.loads(stdout) == document
     assert (document["status"], document["answer"], document["claim"]) == ("interrupted", None, CLAIM)
     return document
 
 
 @pytest.mark.parametrize("number", BOTH)
 @pytest.mark.parametrize("module", ["moot.cli.verify", "moot.nodes._models.chat_models", "chromadb"])
-def test_before_the_first_call(number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_signal_before_the_first_call_stops_the_debate(
+    number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path
+) -> None:
     stub, out = start_stub(), tmp_path / "verdict.json"
     program = [sys.executable, "-c", AT_IMPORT.format(module=module, signal=int(number))]
     process = verify(*RAG, "--set", 'sources=["chroma:demo-news"]', "--json", "--out", str(out), program=program)
@@ -73,7 +75,9 @@ def test_before_the_first_call(number: signal.Signals, module: str, start_stub: 
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_while_a_thread_is_busy(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_signal_while_a_thread_is_busy_stops_the_debate(
+    number: signal.Signals, start_stub: StartStub, tmp_path: Path
+) -> None:
     start_stub()
     out = tmp_path / "verdict.json"
     process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--json", "--out", str(out))
@@ -91,12 +95,14 @@ def test_a_thread_that_is_still_busy_at_the_end(limit: str, start_stub: StartStu
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_while_it_waits_for_a_person(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_signal_while_the_debate_waits_for_a_person_stops_the_debate(
+    number: signal.Signals, start_stub: StartStub, tmp_path: Path
+) -> None:
     start_stub()
     out = tmp_path / "verdict.json"
     more = ["--set", 'sources=["bm25:demo-news"]', "--ask", "evidence", "--json", "--out", str(out)]
     process = verify(*RAG, *more)
-    read_until(process, "strike numbers")
+    read_until(process, "numbers to strike")
     process.send_signal(number)
     assert check_stopped(process, out, number)["evidence"]
 

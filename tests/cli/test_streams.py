@@ -31,8 +31,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "claims": (["nowhere.txt", "--sentences"], "moot: nowhere.txt cannot be read"),
     "report": (["nowhere"], "moot: There is no file nowhere"),
     "list": (["--nonsense"], "No such option"),
-    "show": (["nowhere"], "moot: No debate 'nowhere' is kept"),
-    "delete": (["nowhere"], "moot: No debate 'nowhere' is kept"),
+    "show": (["nowhere"], "moot: There is no debate 'nowhere'"),
+    "delete": (["nowhere"], "moot: There is no debate 'nowhere'"),
     "corpora": (["show", "nowhere"], "moot: There is no corpus 'nowhere'"),
     "calibrate": (["nowhere"], "moot: There is no file or folder nowhere"),
     "eval agreement": (["nowhere"], "moot: There is no file or folder nowhere"),
@@ -49,7 +49,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 """For each command: invalid arguments, and the error."""
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_has_a_case_with_invalid_arguments() -> None:
     commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     inner = {f"eval {name}" for name in commands.pop("eval").commands}
     assert set(MISTAKES) == inner | set(commands)
@@ -69,7 +69,7 @@ def test_user_errors_go_to_stderr(command: str, tmp_path: Path, monkeypatch: pyt
     assert "Traceback" not in done.stderr
 
 
-def test_a_debate_that_fails(start_stub: StartStub) -> None:
+def test_errors_of_a_failed_debate_go_to_stderr(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     words = ["verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub"]
     done = moot(*words)
@@ -82,7 +82,7 @@ def test_a_debate_that_fails(start_stub: StartStub) -> None:
     assert json.loads(done.stdout)["status"] == "failed"
 
 
-def test_a_verdict_with_a_warning(start_stub: StartStub) -> None:
+def test_warnings_go_to_stderr(start_stub: StartStub) -> None:
     start_stub([{"reply": "No JSON.", "times": 1}])
     done = moot("verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub")
     assert done.returncode == 0

@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 from moot.cli.options import parse_settings
 from moot.cli.resuming import DebateSetup
-from moot.cli.screen import AT_THE_EDGE
+from moot.cli.screen import UNINDENTED
 from moot.cli.signals import Stop
 from moot.cli.tables import listing_table
-from moot.cli.verify import debate
+from moot.cli.verify import debate_and_print
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.keeping import LedgerUse
-from moot.nodes._runtime.running import Running
+from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._runtime.running import DebateRun
 from moot.transcript import ending, lines
 from moot.transcript.line import Section
-from moot.transcript.words import AT_THE_VERDICT
+from moot.transcript.words import SEE_VERDICT
 from rich.console import Console
 
-from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, hold, judges, of, part, rule, run
+from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, judges, part, printed_piece, rule, run, run_trial
 from tests.conftest import StartStub, running_stub
 
 SHELF = "langchain:tests.cli.scripted:shelf"
@@ -54,14 +54,14 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     with running_stub(folder / "stub", SCRIPT) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_BASE_URL", stub.url)
         with redirect_stdout(out), redirect_stderr(errors):
-            hold(out=folder / "trial.json", max_rounds=3, switched_rounds=1)
+            run_trial(out=folder / "trial.json", max_rounds=3, switched_rounds=1)
     document = json.loads((folder / "trial.json").read_text())
     return Trial(document, out.getvalue().splitlines(), errors.getvalue().splitlines())
 
 
 @pytest.fixture(scope="module")
-def said(trial: Trial) -> Said:
-    """Its transcript."""
+def speech(trial: Trial) -> Said:
+    """The transcript of the trial."""
     return {s.heading: [(line.who, line.what, line.text) for line in s.lines] for s in transcript(trial.document)}
 
 
@@ -69,29 +69,29 @@ def transcript(document: dict[str, Any]) -> list[Section]:
     return [*lines(document), ending(document)]
 
 
-def test_the_screen_shows_the_transcript_once(trial: Trial, said: Said) -> None:
+def test_the_screen_shows_the_transcript_once(trial: Trial, speech: Said) -> None:
     written = [
         f"  {line.who:<10} {line.what:<10} {line.text}" if line.what else f"  {line.text}"
         for section in transcript(trial.document)
         for line in section.lines
-        if line.tone not in AT_THE_EDGE
+        if line.tone not in UNINDENTED
     ]
     assert sorted(line for line in (*trial.out, *trial.errors) if line.startswith("  ")) == sorted(written)
     for side in ("plaintiff", "defense"):  # in the order of speaking; parallel speakers in any order
         begins = f"  {side} "
-        for heading in list(said)[1:-1]:
+        for heading in list(speech)[1:-1]:
             assert [line for line in part(trial.out, heading) if line.startswith(begins)] == [
-                f"  {who:<10} {what:<10} {text}" for who, what, text in said[heading] if who == side
+                f"  {who:<10} {what:<10} {text}" for who, what, text in speech[heading] if who == side
             ]
-    headings = [line for line in trial.out if line in said]
-    assert sorted(headings) == sorted(said.keys() - {"Verdict"})
+    headings = [line for line in trial.out if line in speech]
+    assert sorted(headings) == sorted(speech.keys() - {"Verdict"})
     assert (headings[2], headings[-1]) == (PRIMARY.format(1), "Panel")
     assert " calls, 2 + 1 rounds, " in trial.out[-1]
     assert trial.errors[0] == "Warnings:"
 
 
-def test_the_negotiation_of_a_trial(said: Said) -> None:
-    assert said["Negotiation of the evidence"] == [
+def test_the_negotiation_is_shown(speech: Said) -> None:
+    assert speech["Negotiation of the evidence"] == [
         ("miner", "premise 1", "It was a cylinder. #Definition"),
         ("miner", "premise 2", "It is in France. #Custody #Amperes"),
         ("negotiator", "asks", "to support it: for it #Balance"),
@@ -100,13 +100,17 @@ def test_the_negotiation_of_a_trial(said: Said) -> None:
         ("retrieval", "finds", "3 pieces for the claim: Definition; Custody; Football"),
         ("retrieval", "finds", "3 pieces for the premises, 1 of them new: Amperes"),
         ("plaintiff", "finds", "1 piece to support it: Balance"),
-        ("defense", "challenges", f"{of('Balance')} - It is beside the point."),
+        ("defense", "challenges", f"{printed_piece('Balance')} - It is beside the point."),
         ("defense", "challenges", "ev-none (no such piece was shown) - It is old."),
         ("defense", "challenges", f"{IDS['Football']} (no such piece was shown) - Nobody showed it."),
-        ("arbiter", "weighs", f"{of('Amperes')} {NONE}"),
-        ("arbiter", "admits", f"2 pieces (above 0.5): {of('Balance')} 0.90; {of('Definition')} 0.81"),
-        ("arbiter", "disputes", f"1 piece (above 0.1; for the panel alone): {of('Custody')} 0.30"),
-        ("arbiter", "discards", f"1 piece: {of('Football')} 0.05"),
+        ("arbiter", "weighs", f"{printed_piece('Amperes')} {NONE}"),
+        (
+            "arbiter",
+            "admits",
+            f"2 pieces (above 0.5): {printed_piece('Balance')} 0.90; {printed_piece('Definition')} 0.81",
+        ),
+        ("arbiter", "disputes", f"1 piece (above 0.1; for the panel alone): {printed_piece('Custody')} 0.30"),
+        ("arbiter", "discards", f"1 piece: {printed_piece('Football')} 0.05"),
     ]
 
 
@@ -125,17 +129,17 @@ FINDS_NOTHING_NEW = [
 ]
 
 
-def test_the_first_round_of_a_trial(said: Said) -> None:
+def test_the_first_round_is_shown(speech: Said) -> None:
     found = "2 pieces; 1 joins the record (mean novelty 0.50; 1 not admitted before)"
-    not_found = f"{of('Definition')} (the quote is not found there)"
-    assert said[PRIMARY.format(1)] == [
+    not_found = f"{printed_piece('Definition')} (the quote is not found there)"
+    assert speech[PRIMARY.format(1)] == [
         ("plaintiff", "lacks", "Who decided it."),
         ("plaintiff", "asks", "who decided it #Bureau #Football (as the court refined it)"),
-        ("plaintiff", "finds", f"{found}: {of('Bureau')}"),
+        ("plaintiff", "finds", f"{found}: {printed_piece('Bureau')}"),
         ("defense", "lacks", NONE),
         *FINDS_NOTHING_NEW,
         ("plaintiff", "argues", "A constant defines it."),
-        ("", "cites", of("Definition")),
+        ("", "cites", printed_piece("Definition")),
         ("defense", "argues", "It is in the vault."),
         ("", "cites", f"ev-none (no such piece was shown); {not_found}"),
         ("plaintiff", "wants", "an expert on metrology - To be clear."),
@@ -149,8 +153,8 @@ def test_the_first_round_of_a_trial(said: Said) -> None:
     ]
 
 
-def test_the_round_that_ends_the_primary_debate(said: Said) -> None:
-    assert said[PRIMARY.format(2)] == [
+def test_the_last_round_of_the_primary_debate_is_shown(speech: Said) -> None:
+    assert speech[PRIMARY.format(2)] == [
         ("plaintiff", "lacks", "Nothing more."),
         ("plaintiff", "asks", "no more #Down"),
         ("plaintiff", "finds", "nothing, because a source could not be searched"),
@@ -164,9 +168,9 @@ def test_the_round_that_ends_the_primary_debate(said: Said) -> None:
     ]
 
 
-def test_the_switched_debate(said: Said) -> None:
+def test_the_switched_debate_is_shown(speech: Said) -> None:
     searched = [("defense", "lacks", "Anything."), *FINDS_NOTHING_NEW]
-    assert said[SWITCHED.format(1)] == [
+    assert speech[SWITCHED.format(1)] == [
         *(("plaintiff", what, text) for _, what, text in searched),
         *searched,
         ("plaintiff", "argues", "(by the defense's counsel) No object defines it."),
@@ -178,19 +182,19 @@ def test_the_switched_debate(said: Said) -> None:
     ]
 
 
-def test_the_panel_and_its_verdict(said: Said) -> None:
+def test_the_panel_and_its_verdict_are_shown(speech: Said) -> None:
     found = {
         1: "NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10)",
         2: "SUPPORTED (evidence 7, arguments 6, reliability 8 of 10)",
         3: "NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10)",
     }
-    assert said["Panel"] == [
+    assert speech["Panel"] == [
         ("analyser", "finds", "consistency 8.5 of 10 (the plaintiff's counsel 8.0, the defense's counsel 9.0)"),
         ("analyser", "finds", "a contradiction: Once it was, once not."),
-        *((f"judge-{number}", "decides", f"{what} - {AT_THE_VERDICT}") for number, what in found.items()),
+        *((f"judge-{number}", "decides", f"{what} - {SEE_VERDICT}") for number, what in found.items()),
     ]
     shares = "base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 + reflection 0.04"
-    assert said["Verdict"][:9] == [
+    assert speech["Verdict"][:9] == [
         ("", "", "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved) - a source failed"),
         ("", "", DOWN),
         ("", "", f"Confidence 0.90, not calibrated: {shares}"),
@@ -203,7 +207,7 @@ def test_the_panel_and_its_verdict(said: Said) -> None:
     ]
 
 
-def test_a_panel_of_another_size_and_a_trial_without_its_parts(
+def test_panels_of_other_sizes_and_ablations_are_shown(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silent = [rule("judge-4"), judges(5, "NOT SUPPORTED", 5, 5, 5)]
@@ -217,14 +221,14 @@ def test_a_panel_of_another_size_and_a_trial_without_its_parts(
         "  Confidence 0.81, not calibrated: base 0.81 (3 of 4 votes, quality 0.69) + role switch 0.00 (no score) "
         "+ reflection 0.00 (no score)"
     )
-    held = "(which does not end it: without progressive retrieval all rounds take place)"
-    assert sum(line == f"  critic     finds      the debate resolved {held}" for line in lines) == 2
+    note = "(which does not end it: without progressive retrieval all rounds take place)"
+    assert sum(line == f"  critic     finds      the debate resolved {note}" for line in lines) == 2
     assert "  judge-4    decides    (no usable reply: unparsed)" in part(lines, "Panel")
     for words in ("lacks", "reflects", "analyser", "consistency", "searches"):
         assert not any(words in line for line in lines if line.startswith("  ")), words
 
 
-def test_the_reason_for_a_missing_answer(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reason_for_a_missing_answer_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     open_verdicts = [judges(number, "INCONCLUSIVE", 3, 3, 3) for number in (1, 2)]
     start_stub([*open_verdicts, *SCRIPT])
     given = {"labels": ["true", "false"]}
@@ -258,21 +262,21 @@ def test_all_kinds_of_replies_are_shown(start_stub: StartStub, capsys: pytest.Ca
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
     )
     begins = DebateSetup(settings, LedgerUse())
-    assert debate(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
+    assert debate_and_print(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Claim: {CLAIM}"
     headings = [line for line in lines if re.match(r"Primary|Switched|Negotiation|Panel", line)]
     assert len(headings) == len(set(headings)) >= 6
     assert sum(line.startswith("Verdict: ") for line in lines) == 1
     for heading in headings[1:-1]:
-        said = [line for line in part(lines, heading) if " argues " in line]
-        assert len(said) == 2, heading
+        arguments = [line for line in part(lines, heading) if " argues " in line]
+        assert len(arguments) == 2, heading
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_settings_of_a_trial_from_the_command_line() -> None:
+def test_settings_of_judges_can_be_set_on_the_command_line() -> None:
     pairs = ["judges=5", "models.judge-4=openai:a", "models.judge-1.model=openai:b", "temperatures.judges=0"]
     settings: Any = parse_settings(ProclaimSettings, pairs, {})
     assert [judge.name for judge in settings.judges] == [f"judge-{number}" for number in range(1, 6)]
@@ -319,13 +323,13 @@ async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> No
         ):
             running.cancel()
 
-    running = asyncio.ensure_future(Running(load_graph("proclaim").graph, settings, stop).run({"claim": CLAIM}))
+    running = asyncio.ensure_future(DebateRun(load_graph("proclaim").graph, settings, stop).run({"claim": CLAIM}))
     document = await running
     assert (document["status"], document["answer"], document["rounds"]) == ("interrupted", None, 1)
-    said = [(turn["phase"], turn["step"]) for turn in document["turns"] if turn["round"] == 1]
-    assert said.count(("primary", "argue")) == said.count(("switched", "argue")) == 2
-    assert said.count(("primary", "critique")) == 1
+    steps = [(turn["phase"], turn["step"]) for turn in document["turns"] if turn["round"] == 1]
+    assert steps.count(("primary", "argue")) == steps.count(("switched", "argue")) == 2
+    assert steps.count(("primary", "critique")) == 1
     assert document["usage"]["calls"] == len(document["calls"])
     made = [call for call in stub.calls() if call["kind"] == "chat"]
-    # Two phases of two sides: of each a call under way, and one that had ended but was not read from the stream yet.
+    # Each of two sides in two phases has a call in flight, and a call that has ended but was not read yet.
     assert 0 <= len(made) - len(document["calls"]) <= 8

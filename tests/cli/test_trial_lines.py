@@ -13,7 +13,7 @@ from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes._runtime.document import blank_document
 from moot.nodes._texts.task import make_task
 from moot.transcript import Live, ending
-from moot.transcript.floor import Floor
+from moot.transcript.order import DebateOrder
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
@@ -21,7 +21,7 @@ from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
 # --- what single nodes write ----------------------------------------------------------------------------------------
 
 
-def printed(*written: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:
+def printed_lines(*written: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:
     """The lines for updates of nodes, and for the end if a document is given."""
     page = io.StringIO()
     console = Console(file=page, width=width, soft_wrap=not terminal, **terminal)
@@ -40,12 +40,14 @@ def turn(agent: str, step: str, phase: str = "primary", round: int = 1, **fields
 
 
 def entry(phase: str, rounds: int, reason: str, **course: Any) -> dict[str, Any]:
+    """An update with a debate's entry in ``debates``."""
     return {"debates": [{"phase": phase, "rounds": rounds, "stop_reason": reason, **course}]}
 
 
-def argued(phase: str, round: int, text: str) -> dict[str, Any]:
-    said = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
-    return {"turns": [said]}
+def argument_update(phase: str, round: int, text: str) -> dict[str, Any]:
+    """An update with an argument."""
+    argument = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
+    return {"turns": [argument]}
 
 
 COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty": [0.5, None, 0.06, 0.0]}
@@ -61,9 +63,10 @@ COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty"
         ("max_rounds", "its rounds are used up"),
     ],
 )
-def test_the_stop_reason_of_a_debate(reason: str, words: str) -> None:
+def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> None:
     stopped = entry("primary", 4, reason, **COURSE)
-    lines = printed(argued("primary", 1, "So."), stopped, stopped)  # the subgraph's own update repeats it
+    # The subgraph's own update repeats it.
+    lines = printed_lines(argument_update("primary", 1, "So."), stopped, stopped)
     assert lines[-1] == f"  The primary debate stops after 4 rounds: {words}."
     assert len(lines) == 3
 
@@ -76,7 +79,7 @@ def test_the_stop_reason_of_a_debate(reason: str, words: str) -> None:
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],
 )
-def test_the_reason_for_the_end_of_a_sides_search(ended: str, words: str) -> None:
+def test_the_reason_for_the_end_of_a_sides_search_is_shown(ended: str, words: str) -> None:
     live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
         "joined": [],
@@ -84,9 +87,9 @@ def test_the_reason_for_the_end_of_a_sides_search(ended: str, words: str) -> Non
         "scores": {"redundancy": 2 / 3, "novelty": 0.1},
         "evidence_ids": ["a"],
     }
-    said = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
-    said += live.end(blank_document("proclaim", ProclaimSettings()))
-    assert [(line.who, line.what, line.text) for line in said[1:3]] == [
+    printed_lines = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
+    printed_lines += live.end(blank_document("proclaim", ProclaimSettings()))
+    assert [(line.who, line.what, line.text) for line in printed_lines[1:3]] == [
         ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
         ("plaintiff", "searches", f"no more: {words}"),
     ]
@@ -96,7 +99,7 @@ def test_unusable_replies_are_marked() -> None:
     nothing: dict[str, Any] = {"outcome": "refused"}
     discover = turn("plaintiff", "discover", side="plaintiff", gap=None, **nothing)
     asked = discover | {"formulated": None, "query": CLAIM, "retrieval": "empty"}
-    lines = printed(
+    lines = printed_lines(
         {"turns": [turn("miner", "premises", "negotiation", premises=None, **nothing)]},
         {"turns": [turn("negotiator", "stance_queries", "negotiation", supporting_query=None, **nothing)]},
         {"turns": [turn("defense", "challenge", "negotiation", side="defense", challenges=None, **nothing)]},
@@ -137,12 +140,14 @@ def test_unusable_replies_are_marked() -> None:
     ]
 
 
-def test_searches_without_results() -> None:
+def test_failed_and_empty_searches_are_distinguished() -> None:
     seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="failed")
     premise = turn("retrieval", "retrieve_premise", "negotiation", pool="premises", number=2, retrieval="empty")
     task = make_task("pubmedqa", None, None, "Is tin soft?")
     opening = {"graph": "proclaim", "claim": "Is tin soft?", "task": task}
-    assert printed(opening, {"turns": [seed]}, {"turns": [premise], "corpora": [{"retriever": "bm25:x"}]})[-2:] == [
+    assert printed_lines(opening, {"turns": [seed]}, {"turns": [premise], "corpora": [{"retriever": "bm25:x"}]})[
+        -2:
+    ] == [
         "  retrieval  finds      for the question: nothing, because a source could not be searched",
         "  retrieval  finds      for premise 2: nothing in bm25:x",
     ]
@@ -154,7 +159,7 @@ def test_nothing_is_admitted_and_many_pieces_are_counted() -> None:
     weights = [{**piece, "weight": n / 100, "status": "discarded"} for n, piece in enumerate(found, 1)]
     ids = [piece["id"] for piece in pieces]
     seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="ok", evidence_ids=ids)
-    lines = printed({"turns": [seed], "evidence": pieces}, {"evidence": found}, {"evidence": weights})
+    lines = printed_lines({"turns": [seed], "evidence": pieces}, {"evidence": found}, {"evidence": weights})
     assert lines[1:3] == [
         "  retrieval  finds      7 pieces for the claim: T1; T2; T3; T4; T5; and 2 more",
         "  arbiter    admits     nothing (above 0.5)",
@@ -168,14 +173,14 @@ def test_texts_of_models_stay_texts() -> None:
     challenges = [{"evidence_id": nasty * 20, "reason": nasty}]
     challenged = turn("defense", "challenge", "negotiation", side="defense", challenges=challenges, outcome="ok")
     premises = turn("miner", "premises", "negotiation", premises=[nasty, nasty], outcome="ok")
-    shown = "".join(printed({"turns": [premises]}, {"turns": [challenged]}, argued("primary", 1, nasty)))
+    shown = "".join(printed_lines({"turns": [premises]}, {"turns": [challenged]}, argument_update("primary", 1, nasty)))
     assert "\x1b" not in shown
     assert shown.count(clean) >= 5
 
 
 def test_long_texts_are_indented_in_a_terminal() -> None:
     text = "A rather long argument that has no end. " * 10
-    lines = printed(argued("primary", 1, text), width=100, force_terminal=True, color_system=None)
+    lines = printed_lines(argument_update("primary", 1, text), width=100, force_terminal=True, color_system=None)
     assert max(map(len, lines)) <= 100
     assert all(line.startswith(" " * 24) for line in lines[2:])
 
@@ -200,7 +205,7 @@ def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
     for places in itertools.combinations(range(7), 3):  # every interleaving of the two
         ones, others = iter(first), iter(second)
         happened = [next(others) if place in places else next(ones) for place in range(7)]
-        floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
+        floor, shown = DebateOrder[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
             shown += floor.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
         assert sorted(shown) == sorted([*first, *second])
@@ -211,15 +216,19 @@ def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
 
 
 def test_the_other_debate_waits_for_the_round_to_end() -> None:
-    before = [argued("primary", 1, "One."), argued("switched", 1, "Two."), argued("switched", 2, "Three.")]
-    assert printed(*before) == ["Primary debate, round 1", "  plaintiff  argues     One."]
-    shown = printed(*before, argued("primary", 2, "Four."))
+    before = [
+        argument_update("primary", 1, "One."),
+        argument_update("switched", 1, "Two."),
+        argument_update("switched", 2, "Three."),
+    ]
+    assert printed_lines(*before) == ["Primary debate, round 1", "  plaintiff  argues     One."]
+    shown = printed_lines(*before, argument_update("primary", 2, "Four."))
     assert [line for line in shown if not line.startswith("  ")] == [
         PRIMARY.format(1),
         SWITCHED.format(1),
         PRIMARY.format(2),
     ]
-    shown = printed(*before, entry("primary", 1, "max_rounds", **COURSE))
+    shown = printed_lines(*before, entry("primary", 1, "max_rounds", **COURSE))
     assert shown[2:] == [
         "  The primary debate stops after 1 round: its rounds are used up.",
         SWITCHED.format(1),
@@ -231,7 +240,9 @@ def test_the_other_debate_waits_for_the_round_to_end() -> None:
 
 def test_an_interrupted_trial_shows_the_waiting_lines() -> None:
     document = blank_document("proclaim", ProclaimSettings())
-    shown = printed(argued("primary", 1, "One."), argued("switched", 1, "Two."), document=document)
+    shown = printed_lines(
+        argument_update("primary", 1, "One."), argument_update("switched", 1, "Two."), document=document
+    )
     assert shown[:5] == [
         PRIMARY.format(1),
         "  plaintiff  argues     One.",
@@ -244,7 +255,7 @@ def test_an_interrupted_trial_shows_the_waiting_lines() -> None:
 # --- the end --------------------------------------------------------------------------------------------------------
 
 
-def ended(
+def ending_lines(
     verdicts: Sequence[str | None], confidence: float, quotes: Sequence[str] = (), **parts: float | None
 ) -> list[str]:
     """The lines of a verdict with these judges and this confidence, and of the plaintiff's quotes."""
@@ -289,7 +300,7 @@ def ended(
             (0.76, 0.1, 0.042),
             "0.90: base 0.76 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.04",
         ),
-        # with two digits that would be 0.65 + 0.10 + 0.04 = 0.80
+        # two digits would show 0.65 + 0.10 + 0.04 = 0.80
         (
             0.79505,
             (0.65287, 0.1, 0.04218),
@@ -317,23 +328,25 @@ def ended(
         ),
     ],
 )
-def test_confidence_as_a_sum(confidence: float, parts: tuple[float, float, float], words: str) -> None:
+def test_confidence_is_shown_as_a_sum(confidence: float, parts: tuple[float, float, float], words: str) -> None:
     named: dict[str, Any] = dict(zip(("base", "role_switch", "reflection"), parts, strict=True))
-    lines = ended(["NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED"], confidence, **named)
+    lines = ending_lines(["NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED"], confidence, **named)
     shown, _, parts_shown = words.partition(":")
     assert lines[1] == f"  Confidence {shown}, not calibrated:{parts_shown}"
 
 
-def test_parts_of_a_confidence_without_a_score() -> None:
-    lines = ended(["INCONCLUSIVE"], 0.95, base=0.95, consistency=None, winning_reflection=None)
+def test_parts_of_a_confidence_without_a_score_are_marked() -> None:
+    lines = ending_lines(["INCONCLUSIVE"], 0.95, base=0.95, consistency=None, winning_reflection=None)
     assert lines[1].endswith(" + role switch 0.00 (no score) + reflection 0.00 (no score)")
     assert not any("cites" in line for line in lines)
 
 
-def test_equal_votes_and_judges_without_a_verdict() -> None:
-    lines = ended([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
-    how = "SUPPORTED by 1 of 2 judges; tied votes, so that of judge-2 counts; judge-1 gave no verdict; max_rounds"
-    assert lines[0] == f"Verdict: SUPPORTS ({how})"
+def test_tied_votes_and_judges_without_a_verdict_are_named() -> None:
+    lines = ending_lines([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
+    basis = (
+        "SUPPORTED by 1 of 2 judges; tied votes, so the verdict of judge-2 counts; judge-1 gave no verdict; max_rounds"
+    )
+    assert lines[0] == f"Verdict: SUPPORTS ({basis})"
     assert lines[2:5] == [
         "  judge-2    because    Reason 2.",
         "  plaintiff  cites      nothing",
@@ -342,7 +355,7 @@ def test_equal_votes_and_judges_without_a_verdict() -> None:
 
 
 def test_only_some_of_many_citations_are_printed() -> None:
-    lines = ended(["SUPPORTED", "SUPPORTED", None], 0.5, [f"quote {number}" for number in range(12)], base=0.5)
+    lines = ending_lines(["SUPPORTED", "SUPPORTED", None], 0.5, [f"quote {number}" for number in range(12)], base=0.5)
     assert lines[4] == '  plaintiff  cites      [ev-1] Tin (Notes): "quote 0" (found word for word)'
     assert [line.split()[0] for line in lines[4:14]] == ["plaintiff"] * 10
     assert lines[14].strip() == "and 2 more"

@@ -1,8 +1,8 @@
 """``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
 
-Seconds are measured while nothing else should run. ``--only NAME`` has one of them done, ``--service`` those of the
-service alone, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
-exit code is 1 if one is wrong.
+Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one trial, ``--service`` those of the
+service only; these need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
+exit code is 1 if a trial fails.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import typer
 
 from tests.cluster import service
 from tests.cluster.postgres import Server, running_postgres
-from tests.cluster.trial import ENDLESS, Trial, happening, trial
+from tests.cluster.trial import ENDLESS, Trial, new_trial, run_with_faults
 from tests.conftest import StubEndpoint, running_stub
-from tests.service.running import lacking
+from tests.service.running import missing_requirements
 
-FASTER = 1.8
+LEAST_SPEEDUP = 1.8
 """The minimum speed of two workers relative to one."""
 COST = 3.0
 """Milliseconds of processor time that a queue row may cost."""
-TOLD = 0.15
+REFUSAL_DELAY = 0.15
 """Seconds in which all processes must learn of one process's refusal."""
-FILLED = 48 * 2**20
+DISK_SIZE = 48 * 2**20
 """Bytes of the disk that becomes full."""
 OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
 
 
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one terminated worker."""
-    with trial(folder, server, stub) as one:
-        found = happening(
-            one, 200, [one.kill] * 10 + [one.restart] * 3 + [one.freeze, one.terminate], seed=int(time.time())
+    with new_trial(folder, server, stub) as trial:
+        found = run_with_faults(
+            trial, 200, [trial.kill] * 10 + [trial.restart] * 3 + [trial.freeze, trial.terminate], seed=int(time.time())
         )
-        print(f"  calls {len(stub.prompts())}, repeated {one.repeated()}", file=sys.stderr)
+        print(f"  calls {len(stub.prompts())}, repeated {trial.repeated()}", file=sys.stderr)
         return found
 
 
@@ -50,16 +50,16 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """The disk of Postgres is full for a while: Postgres is unavailable until there is space, and no row is lost."""
     with ExitStack() as stack:
         disk = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moot-disk-")))
-        size = ["mount", "-t", "tmpfs", "-o", f"size={FILLED}", "tmpfs", str(disk)]
+        size = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", str(disk)]
         if subprocess.run(size, check=False, capture_output=True).returncode:
             print("  left out: a small disk cannot be mounted here", file=sys.stderr)
             return []
         stack.callback(subprocess.run, ["umount", str(disk)], check=True)
         small = stack.enter_context(running_postgres(disk))
-        one = stack.enter_context(trial(folder, small, stub))
-        one.start_worker()
-        batch = one.submit(60)
-        one.wait(lambda: one.ended() >= 10)
+        trial = stack.enter_context(new_trial(folder, small, stub))
+        trial.start_worker()
+        batch = trial.submit(60)
+        trial.wait(lambda: trial.ended() >= 10)
         filler = disk / "filler"
         with filler.open("wb") as file:
             while True:
@@ -68,13 +68,13 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
                 except OSError:
                     break
         paid = len(stub.prompts())
-        one.wait(lambda: len(stub.prompts()) > paid or not small.is_running())
+        trial.wait(lambda: len(stub.prompts()) > paid or not small.is_running())
         time.sleep(5)
         filler.unlink()
         if not small.is_running():
             small.start()
-        one.wait(lambda: batch.poll() is not None)
-        table = one.table()
+        trial.wait(lambda: batch.poll() is not None)
+        table = trial.table()
         return [f"{row['claim']}: {row['error']}" for row in table if row["status"] != "done"]
 
 
@@ -83,43 +83,43 @@ def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):
-        with trial(folder / str(count), server, stub) as one:
+        with new_trial(folder / str(count), server, stub) as trial:
             for _ in range(count):
-                one.start_worker()
-            one.wait(lambda count=count, one=one: one.ask("SELECT count(*) FROM moot.workers")[0][0] >= count)  # type: ignore[misc]
-            batch = one.submit(240, words=("--set", "max_concurrency=64"))
-            one.wait(lambda one=one: _moved(one) is not None)  # type: ignore[misc]
-            one.wait(lambda batch=batch: batch.poll() is not None)  # type: ignore[misc]
-            seconds[count] = _moved(one) or 0.0
-            one.ask("DELETE FROM moot.batches")
-            one.ask("DELETE FROM moot.workers")
+                trial.start_worker()
+            trial.wait(lambda count=count, trial=trial: trial.ask("SELECT count(*) FROM moot.workers")[0][0] >= count)  # type: ignore[misc]
+            batch = trial.submit(240, words=("--set", "max_concurrency=64"))
+            trial.wait(lambda trial=trial: _seconds_between_ends(trial) is not None)  # type: ignore[misc]
+            trial.wait(lambda batch=batch: batch.poll() is not None)  # type: ignore[misc]
+            seconds[count] = _seconds_between_ends(trial) or 0.0
+            trial.ask("DELETE FROM moot.batches")
+            trial.ask("DELETE FROM moot.workers")
     ratio = seconds[1] / seconds[2]
     print(f"  {240 / seconds[1]:.1f} and {240 / seconds[2]:.1f} rows a second: x {ratio:.2f}", file=sys.stderr)
-    return [] if ratio >= FASTER else [f"two workers are {ratio:.2f} times as fast as one"]
+    return [] if ratio >= LEAST_SPEEDUP else [f"two workers are {ratio:.2f} times as fast as one"]
 
 
-def _moved(one: Trial) -> float | None:
+def _seconds_between_ends(trial: Trial) -> float | None:
     """Seconds from the first row that ended to the last."""
     query = "SELECT extract(epoch FROM max(touched) - min(touched))::float8 FROM moot.rows WHERE status = 'done'"
-    found: float | None = one.ask(query)[0][0]
+    found: float | None = trial.ask(query)[0][0]
     return found
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Milliseconds of processor time per row beside its debate: queued, assigned, and ended."""
+    """Milliseconds of processor time that a row costs in addition to its debate: to queue, assign and end it."""
     rows = 400
-    with trial(folder, server, stub, at_once=16) as one:
-        worker = one.start_worker()
-        one.wait(lambda: bool(one.ask("SELECT count(*) FROM moot.workers")[0][0]))
-        before = _processor(worker.pid)
-        batch = one.submit(rows, words=("--graph", "standard_prompting"))
-        one.wait(lambda: batch.poll() is not None)
-        each = (_processor(worker.pid) - before) / rows * 1000
+    with new_trial(folder, server, stub, at_once=16) as trial:
+        worker = trial.start_worker()
+        trial.wait(lambda: bool(trial.ask("SELECT count(*) FROM moot.workers")[0][0]))
+        before = _processor_seconds(worker.pid)
+        batch = trial.submit(rows, words=("--graph", "standard_prompting"))
+        trial.wait(lambda: batch.poll() is not None)
+        each = (_processor_seconds(worker.pid) - before) / rows * 1000
     print(f"  {each:.2f} ms a row in the worker's own process", file=sys.stderr)
     return [] if each <= COST else [f"a row costs {each:.2f} ms"]
 
 
-def _processor(pid: int) -> float:
+def _processor_seconds(pid: int) -> float:
     """Seconds of processor time of a process, without its children."""
     parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
@@ -127,24 +127,24 @@ def _processor(pid: int) -> float:
 
 def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Two workers together make no more calls than the ceiling."""
-    with trial(folder, server, stub) as one:
-        one.start_worker()
-        one.start_worker()
-        batch = one.submit(100, words=("--max-calls", "100"))
-        one.wait(lambda: batch.poll() is not None)
+    with new_trial(folder, server, stub) as trial:
+        trial.start_worker()
+        trial.start_worker()
+        batch = trial.submit(100, words=("--max-calls", "100"))
+        trial.wait(lambda: batch.poll() is not None)
         calls = len(stub.prompts())
         print(f"  {calls} calls of 100", file=sys.stderr)
         return [] if 60 <= calls <= 100 else [f"{calls} calls"]
 
 
 def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """A row that never ends becomes an error after twice its time, and the other rows finish."""
-    with trial(folder, server, stub) as one:
-        one.start_worker("--row-seconds", 10)
-        batch = one.submit(20, poison=ENDLESS)
-        one.wait(lambda: batch.poll() is not None)
-        wrong = [row for row in one.table() if (row["status"] == "done") == (row["claim"] == ENDLESS)]
-        [error] = [row["error"] for row in one.table() if row["claim"] == ENDLESS]
+    """A row that never ends becomes an error after twice its time limit, and the other rows finish."""
+    with new_trial(folder, server, stub) as trial:
+        trial.start_worker("--row-seconds", 10)
+        batch = trial.submit(20, poison=ENDLESS)
+        trial.wait(lambda: batch.poll() is not None)
+        wrong = [row for row in trial.table() if (row["status"] == "done") == (row["claim"] == ENDLESS)]
+        [error] = [row["error"] for row in trial.table() if row["claim"] == ENDLESS]
         return [str(row) for row in wrong] + ([] if "more than 10 s" in error else [error])
 
 
@@ -152,20 +152,20 @@ def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Two workers with 16 debates make 5 calls at once, and none during a Retry-After of the endpoint."""
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
-        with trial(folder, server, refusing) as one:
-            one.start_worker()
-            one.start_worker()
-            one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] >= 2)
-            batch = one.submit(60, words=("--set", "max_concurrency=5"))
-            one.wait(lambda: batch.poll() is not None)
-            [[hosts]] = one.ask("SELECT count(*) FROM moot.shares WHERE granted > 0")
+        with new_trial(folder, server, refusing) as trial:
+            trial.start_worker()
+            trial.start_worker()
+            trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] >= 2)
+            batch = trial.submit(60, words=("--set", "max_concurrency=5"))
+            trial.wait(lambda: batch.poll() is not None)
+            [[hosts]] = trial.ask("SELECT count(*) FROM moot.shares WHERE granted > 0")
         calls = [call for call in refusing.calls() if call["kind"] == "chat"]
     most = max(sum(a["start"] <= b["start"] < a["end"] for a in calls) for b in calls)
     [refused] = [call["start"] for call in calls if call["status"] == 429]
     early = sorted(call["start"] - refused for call in calls if refused < call["start"] < refused + 1.95)
     print(f"  {hosts} processes, {most} at once, after the refusal {early}", file=sys.stderr)
     found = [] if most <= 5 else [f"{most} calls at once"]
-    return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > TOLD]
+    return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > REFUSAL_DELAY]
 
 
 TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
@@ -182,16 +182,16 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 def queue_trials(only: list[str]) -> bool:
     """Run the queue's trials, all or those named; return whether one failed."""
     wrong = False
-    for one in TRIALS:
-        if only and one.__name__ not in only:
+    for run_trial in TRIALS:
+        if only and run_trial.__name__ not in only:
             continue
         with tempfile.TemporaryDirectory(prefix="moot-cluster-") as folder, running_postgres() as server:
             started = time.monotonic()
             with running_stub(Path(folder) / "stub", latency_ms=200) as stub:
-                found = one(Path(folder) / "trial", server, stub)
+                found = run_trial(Path(folder) / "trial", server, stub)
             wrong = wrong or bool(found)
-            said = "; ".join(found) or "as expected"
-            print(f"{one.__name__}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+            result = "; ".join(found) or "as expected"
+            print(f"{run_trial.__name__}: {result} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
     return wrong
 
 
@@ -202,31 +202,31 @@ def service_trials(only: list[str], *, page: bool) -> bool:
         return False
     if OWN_PYTHON.exists():
         os.environ.setdefault("MOOT_SERVICE_PYTHON", str(OWN_PYTHON))
-    if reason := lacking():
+    if reason := missing_requirements():
         print(
-            f"service: SKIPPED, none of its {len(faults)} trials was made: {reason}; `make service` makes one",
+            f"service: SKIPPED, none of its {len(faults)} trials was run: {reason}; `make service` installs it",
             file=sys.stderr,
             flush=True,
         )
         return False
     with tempfile.TemporaryDirectory(prefix="moot-cluster-") as folder:
-        results = service.arranged(Path(folder), faults, int(time.time()))
+        results = service.run_faults(Path(folder), faults, int(time.time()))
     print(service.table(results))
     if page:
         service.write_table(results)
-    return any(result is None or result.wrong(fault) for fault, result in results.items())
+    return any(result is None or result.deviations(fault) for fault, result in results.items())
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="One of them. Repeatable.")] = None,
-    alone: Annotated[bool, typer.Option("--service", help="Those of the service alone.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Run this trial only. Repeatable.")] = None,
+    service_only: Annotated[bool, typer.Option("--service", help="Run the service's trials only.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
 ) -> None:
     """Run trials; the exit code is 1 if one fails."""
-    known = {*(one.__name__ for one in TRIALS), *(fault.name for fault in service.FAULTS)}
+    known = {*(run_trial.__name__ for run_trial in TRIALS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
-    wrong = [] if alone else [queue_trials(only or [])]
+    wrong = [] if service_only else [queue_trials(only or [])]
     wrong.append(service_trials(only or [], page=page))
     raise typer.Exit(int(any(wrong)))
 

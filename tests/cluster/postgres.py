@@ -28,7 +28,7 @@ class Server:
     """A Postgres server.
 
     Args:
-        folder: of its data, which is empty; it belongs to the user that it runs as.
+        folder: an empty folder for its data, owned by the user that runs it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,7 +80,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
     """Run a Postgres server.
 
     Args:
-        folder: for its data; by default a new one, which is removed.
+        folder: the folder for its data; by default a temporary one.
     """
     own = folder is None
     folder = folder or Path(tempfile.mkdtemp(prefix="moot-postgres-"))
@@ -90,7 +90,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
         try:
             yield server
         finally:
-            with suppress(RuntimeError):  # it was stopped by the test
+            with suppress(RuntimeError):  # the test stopped the server
                 server.stop()
     finally:
         if own:

@@ -40,23 +40,23 @@ HEAD = (
 
 @dataclass
 class Trial:
-    """Debates of one user, and what happened to them.
+    """The debates of one user during a fault.
 
     Args:
-        service: which holds them.
-        name: stands in their claims, so that they are told from those of other trials.
-        draw: of moments, and of which worker.
+        service: the service that runs them.
+        name: the start of their claims, which distinguishes them from the debates of other trials.
+        draw: draws the moments and the workers.
     """
 
     service: Service
     name: str
     draw: random.Random
-    places: list[tuple[str, str]] = field(default_factory=list)
+    runs: list[tuple[str, str]] = field(default_factory=list)
     in_flight: int = 0
 
     def __post_init__(self) -> None:
         self.before = len(self.service.stub.prompts())
-        self.client = self.service.of("bob")
+        self.client = self.service.client_of("bob")
 
     def begin(self) -> None:
         """Start the debates, each as a run on its own thread."""
@@ -64,21 +64,21 @@ class Trial:
             thread = self.client.post("/threads", json={}).raise_for_status().json()["thread_id"]
             asked = {"assistant_id": "society_of_minds", "input": {"claim": f"{self.name} {number}."}}
             run = self.client.post(f"/threads/{thread}/runs", json={**asked, "context": CONTEXT})
-            self.places.append((thread, run.raise_for_status().json()["run_id"]))
+            self.runs.append((thread, run.raise_for_status().json()["run_id"]))
 
-    def paid(self) -> int:
+    def calls_made(self) -> int:
         """The number of calls made."""
         return len(self.service.stub.prompts()) - self.before
 
     def statuses(self) -> list[str]:
         """The statuses of the runs; empty if the server does not answer."""
         try:
-            replies = [self.client.get(f"/threads/{thread}/runs/{run}") for thread, run in self.places]
+            replies = [self.client.get(f"/threads/{thread}/runs/{run}") for thread, run in self.runs]
         except httpx.TransportError:
             return []
         return [reply.json()["status"] for reply in replies] if all(one.is_success for one in replies) else []
 
-    def are_over(self) -> bool:
+    def have_ended(self) -> bool:
         """Whether all runs have ended."""
         found = self.statuses()
         return bool(found) and not {"pending", "running"} & {*found}
@@ -93,7 +93,7 @@ class Trial:
             found, page, pages = found + reply["debates"], page + 1, reply["pages"]
         return found
 
-    def left(self) -> list[Any]:
+    def unfinished(self) -> list[Any]:
         """The unfinished debates in the database, with the server's run, for diagnosis."""
         query = (
             "SELECT d.id, d.status, to_timestamp(d.updated)::text, d.note, s.seen::text, r.status, r.updated_at::text, "
@@ -107,17 +107,17 @@ class Trial:
         """Resume debates that are listed as interrupted or failed, as the page's button does; return how many."""
         asked = [one["debate"] for one in self.listed() if one.get("can") == "resume"]
         for id in asked:
-            told = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
-            self.places.append((told["thread_id"], told["run_id"]))
+            reply = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
+            self.runs.append((reply["thread_id"], reply["run_id"]))
         return len(asked)
 
-    def happen(self, event: Callable[[Trial], None]) -> None:
+    def cause(self, event: Callable[[Trial], None]) -> None:
         """Cause an event, and count the calls in flight."""
         stats = self.service.stub.url.removesuffix("/v1") + "/stub/stats"
         self.in_flight += int(httpx.get(stats).json()["in_flight"])
         event(self)
 
-    # --- what may happen ----------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
         """Kill one of the workers, and start it again."""
@@ -143,7 +143,7 @@ class Trial:
         self.service.wait_for(lambda: self.service.is_ready("page"), "the page is not ready")
 
     def restart_postgres(self) -> None:
-        """Restarts Postgres."""
+        """Restart Postgres after some seconds."""
         self.service.postgres.stop()
         time.sleep(self.draw.uniform(0, 5))
         self.service.postgres.start()
@@ -157,14 +157,14 @@ class Trial:
     def freeze(self) -> None:
         """Freeze a worker until others have its debates, then continue it."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
-        mine = f"{socket.gethostname()}-{worker.pid}-%"
+        own_runs = f"{socket.gethostname()}-{worker.pid}-%"
         query = "SELECT count(*) FROM runs WHERE status = 'running' AND claimed_by LIKE %s"
         os.kill(worker.pid, signal.SIGSTOP)
         try:
             with closing(Postgres(self.service.postgres.url)) as postgres:
                 self.service.wait_for(
-                    lambda: not postgres.do(lambda cursor: cursor.execute(query, (mine,)).fetchone()[0]),
-                    "nobody has the debates of a frozen worker",
+                    lambda: not postgres.do(lambda cursor: cursor.execute(query, (own_runs,)).fetchone()[0]),
+                    "no worker has taken the debates of the frozen one",
                 )
         finally:
             os.kill(worker.pid, signal.SIGCONT)
@@ -182,18 +182,18 @@ class Fault:
     """A class of faults.
 
     Args:
-        name: of one word, for ``--only``.
-        done: what is done, in words.
-        events: what happens, each once.
-        calls: whether debates may have to be gone on with at a call.
-        again: whether calls in flight may have to be made again.
+        name: one word, for ``--only``.
+        description: the fault in words, for the table.
+        events: the events, each caused once.
+        may_need_resuming: whether debates may have to be resumed by hand.
+        may_repeat_calls: whether calls in flight may be made again.
     """
 
     name: str
-    done: str
+    description: str
     events: tuple[Callable[[Trial], None], ...]
-    calls: bool = False
-    again: bool = False
+    may_need_resuming: bool = False
+    may_repeat_calls: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,77 +201,94 @@ class Result:
     """The results of the debates of a trial.
 
     Args:
-        alone: debates that had a verdict without anybody's doing.
-        resumed: those that had one after they were gone on with.
-        lost: those that had none.
-        twice: those that have two documents, or are not listed once.
-        again: calls that were made again.
-        in_flight: calls that were in flight when things happened.
-        errors: runs that the server calls errors.
+        ended_alone: debates with a verdict that nobody had to resume.
+        resumed: debates with a verdict after they were resumed.
+        lost: debates without a verdict.
+        listed_twice: debates that are listed more than once.
+        repeated_calls: calls that were made again.
+        in_flight: calls that were in flight when the events happened.
+        errors: runs with the server's status ``error``.
     """
 
-    alone: int
+    ended_alone: int
     resumed: int
     lost: int
-    twice: int
-    again: int
+    listed_twice: int
+    repeated_calls: int
     in_flight: int
     errors: int
 
-    def wrong(self, fault: Fault) -> list[str]:
-        """What is not as expected."""
-        most = self.in_flight if fault.again else 0
+    def deviations(self, fault: Fault) -> list[str]:
+        """Describe each figure that is not as expected."""
+        most = self.in_flight if fault.may_repeat_calls else 0
         found = [f"{self.lost} debates have no verdict"] * bool(self.lost)
-        found += [f"{self.twice} debates are there twice"] * bool(self.twice)
-        found += [f"{self.resumed} debates did not end by themselves"] * bool(self.resumed and not fault.calls)
-        return found + [f"{self.again} calls were made again, and {most} may be"] * (self.again > most)
+        found += [f"{self.listed_twice} debates are listed twice"] * bool(self.listed_twice)
+        found += [f"{self.resumed} debates did not end by themselves"] * bool(
+            self.resumed and not fault.may_need_resuming
+        )
+        return found + [f"{self.repeated_calls} calls were made again, and {most} may be"] * (
+            self.repeated_calls > most
+        )
 
     def row(self, fault: Fault) -> str:
         """A line of the table, in Markdown."""
-        held = "**no**" if self.wrong(fault) else "yes"
-        again = f"{self.again} of {self.in_flight}"
-        counts = (len(fault.events), self.alone, self.resumed, self.lost, self.twice, again, self.errors)
-        return f"| {fault.done} | {' | '.join(map(str, counts))} | {held} |"
+        verdict = "**no**" if self.deviations(fault) else "yes"
+        repeated = f"{self.repeated_calls} of {self.in_flight}"
+        counts = (
+            len(fault.events),
+            self.ended_alone,
+            self.resumed,
+            self.lost,
+            self.listed_twice,
+            repeated,
+            self.errors,
+        )
+        return f"| {fault.description} | {' | '.join(map(str, counts))} | {verdict} |"
 
 
 FAULTS = (
-    Fault("kills", "`kill -9` of either worker", (Trial.kill,) * 4, again=True),
-    Fault("both", "`kill -9` of both workers at once", (Trial.kill_both,), again=True),
-    Fault("frozen", "a worker is frozen (SIGSTOP) until the other has its debates", (Trial.freeze,) * 2, again=True),
-    Fault("paused", "a worker is frozen for 1 to 11 seconds", (Trial.pause,) * 3, again=True),
+    Fault("kills", "`kill -9` of either worker", (Trial.kill,) * 4, may_repeat_calls=True),
+    Fault("both", "`kill -9` of both workers at once", (Trial.kill_both,), may_repeat_calls=True),
+    Fault(
+        "frozen",
+        "a worker is frozen (SIGSTOP) until the other has its debates",
+        (Trial.freeze,) * 2,
+        may_repeat_calls=True,
+    ),
+    Fault("paused", "a worker is frozen for 1 to 11 seconds", (Trial.pause,) * 3, may_repeat_calls=True),
     Fault("page", "`kill -9` of the page's process", (Trial.kill_page,) * 2),
     Fault("redis", "Redis is killed, and away for up to 5 seconds", (Trial.restart_redis,) * 3),
     Fault(
         "postgres",
         "Postgres is restarted, and away for up to 5 seconds",
         (Trial.restart_postgres,) * 2,
-        calls=True,
-        again=True,
+        may_need_resuming=True,
+        may_repeat_calls=True,
     ),
 )
 
 
-def happening(service: Service, fault: Fault, seed: int) -> Result:
-    """Run 40 debates during the events; return the results."""
+def run_fault(service: Service, fault: Fault, seed: int) -> Result:
+    """Run 40 debates during a fault; return the results."""
     trial = Trial(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
     with trial.client:
         trial.begin()
         moments = sorted(trial.draw.sample(range(1, DEBATES * 3 * ROUNDS * 8 // 10), len(fault.events)))
         for after, event in zip(moments, fault.events, strict=True):
-            service.wait_for(lambda after=after: trial.paid() >= after, "no calls")  # type: ignore[misc]
-            trial.happen(event)
+            service.wait_for(lambda after=after: trial.calls_made() >= after, "no calls")  # type: ignore[misc]
+            trial.cause(event)
             print(
                 f"  {event.__name__} after {after} calls, in flight so far {trial.in_flight}",
                 file=sys.stderr,
                 flush=True,
             )
-        service.wait_for(trial.are_over, f"not all runs ended: {trial.statuses()}")
+        service.wait_for(trial.have_ended, f"not all runs ended: {trial.statuses()}")
         failed = trial.statuses().count("error")
         first = [one["status"] for one in trial.listed()]
-        for row in trial.left():
+        for row in trial.unfinished():
             print(f"  {row}", file=sys.stderr)
         while trial.resume():
-            service.wait_for(trial.are_over, f"not all runs ended: {trial.statuses()}")
+            service.wait_for(trial.have_ended, f"not all runs ended: {trial.statuses()}")
         found = trial.listed()
         documents = [one for one in found if one["status"] == "done"]
         needed = sum(
@@ -279,18 +296,18 @@ def happening(service: Service, fault: Fault, seed: int) -> Result:
             for one in documents
         )
         return Result(
-            alone=first.count("done"),
+            ended_alone=first.count("done"),
             resumed=len(documents) - first.count("done"),
             lost=DEBATES - len({one["debate"] for one in documents}),
-            twice=len(found) - len({one["debate"] for one in found}),
-            again=trial.paid() - needed,
+            listed_twice=len(found) - len({one["debate"] for one in found}),
+            repeated_calls=trial.calls_made() - needed,
             in_flight=trial.in_flight,
             errors=failed,
         )
 
 
-def arranged(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result | None]:
-    """The result of each fault; None for a trial that did not finish."""
+def run_faults(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result | None]:
+    """Cause each fault; return its result, or None if the trial did not finish."""
     found: dict[Fault, Result | None] = {}
     with running_stub(folder / "stub", latency_ms=LATENCY) as stub, running_service(folder, stub) as service:
         for fault in faults:
@@ -298,19 +315,19 @@ def arranged(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result
             for name in WORKERS:
                 service.wait_for(lambda name=name: service.is_ready(name), name)  # type: ignore[misc]
             try:
-                found[fault] = result = happening(service, fault, seed)
-                said = "; ".join(result.wrong(fault)) or "as expected"
-                said += f"; {result.errors} runs ended as errors" * bool(result.errors)
+                found[fault] = result = run_fault(service, fault, seed)
+                outcome = "; ".join(result.deviations(fault)) or "as expected"
+                outcome += f"; {result.errors} runs ended as errors" * bool(result.errors)
             except Exception as error:  # noqa: BLE001 (the others are still tried)
-                said = f"{type(error).__name__}: {error}"
-            print(f"service {fault.name}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+                outcome = f"{type(error).__name__}: {error}"
+            print(f"service {fault.name}: {outcome} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
     return found
 
 
 def table(results: dict[Fault, Result | None]) -> str:
     """The table of the page, in Markdown."""
     lines = [
-        result.row(fault) if result else f"| {fault.done} | {len(fault.events)} " + "| ? " * 6 + "| **no** |"
+        result.row(fault) if result else f"| {fault.description} | {len(fault.events)} " + "| ? " * 6 + "| **no** |"
         for fault, result in results.items()
     ]
     return "\n".join([HEAD, "|---" * 9 + "|", *lines])

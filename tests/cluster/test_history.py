@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from moot.core.ledger import key_of
 from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import packed
+from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
-from moot.web.caller import asking
+from moot.web.caller import current_user
 from moot.web.service.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -37,39 +37,39 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
-    """A database with a finished debate of Ann's, a running one of Bob's, a lost one, and one of a queue."""
+    """A database with a finished debate of Ann's, a running debate of Bob's, a lost debate, and a debate of a queue."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with closing(Postgres(server.url)) as postgres:
         postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
         postgres.prepare()
-        presence = Presence(server.url)
+        presence = Heartbeat(server.url)
         presence.begin()
-        mine, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
+        own, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
         for ledger, id, person in (
-            (mine, DONE, "ann"),
-            (mine, RUNNING, "bob"),
+            (own, DONE, "ann"),
+            (own, RUNNING, "bob"),
             (lost, LOST, None),
             (lost, QUEUED, None),
         ):
             ledger.begin(Request(id, "print", "rag", ASKED, "{}", True, None, person, f"run {id}"))
             if id != QUEUED:
-                ledger.place(id, f"thread {id}", f"run {id}")
-        value = packed(json.dumps("SUPPORTS"))
+                ledger.record_run(id, f"thread {id}", f"run {id}")
+        value = pack(json.dumps("SUPPORTS"))
         key = key_of("chat", {"model": "m", "messages": "It rains."})
-        mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
+        own.store_entries([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
         with debates.use_database(Documents(postgres)):
-            asking.set("ann")
+            current_user.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
-            asking.set(None)
-        mine.end(DONE, "done", None, None)
+            current_user.set(None)
+        own.end(DONE, "done", None, None)
         yield server.url
         presence.end()
 
 
 def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local = moot("list")
-    assert (local.stdout, local.stderr) == ("No debate is kept yet.\n", "")
+    assert (local.stdout, local.stderr) == ("No debates are stored yet.\n", "")
     monkeypatch.setenv("MOOT_DATABASE", url)
     done = moot("list", "--json")
     assert "From the database postgres at 127.0.0.1" in done.stderr
@@ -82,14 +82,14 @@ def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch
     assert json.loads(moot("show", DONE[:6], "--json").stdout)["id"] == DONE
     assert "Verdict" in moot("show", DONE[:6]).stdout
     assert "still running" in moot("delete", RUNNING, "--yes").stderr
-    gone = moot("delete", DONE, LOST, "--yes")
-    assert gone.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
-    assert "table of threads is not changed" in gone.stderr
+    deleted = moot("delete", DONE, LOST, "--yes")
+    assert deleted.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
+    assert "table of threads is not changed" in deleted.stderr
     assert [entry["id"][-32:] for entry in json.loads(moot("list", "--json").stdout)] == [RUNNING]
     assert DONE not in moot("ledger", "--json").stdout
 
 
-def test_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
+def test_moot_ledger_reads_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
     assert json.loads(moot("ledger", "--json").stdout) == []
     listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
     found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
@@ -107,18 +107,19 @@ def test_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
     assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
 
 
-def test_a_database_of_another_version(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_of_another_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def change(query: str) -> None:
         with closing(Postgres(url)) as postgres:
             postgres.do(lambda cursor: cursor.execute(query))
 
-    for version, said in ((VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")):
+    for version, words in ((VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")):
         change(f"UPDATE moot.about SET version = {version}")
         done = moot("list", "--database", url)
         assert (done.returncode, done.stdout) == (2, "")
-        assert said in done.stderr
+        assert words in done.stderr
     change("DROP SCHEMA moot CASCADE")
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
-    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and the command does not wait
-    assert (away.returncode, "See that it runs" in away.stderr) == (3, True)
+    # the command does not wait for the database
+    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")
+    assert (away.returncode, "Check that it is running" in away.stderr) == (3, True)

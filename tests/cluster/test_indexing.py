@@ -12,7 +12,7 @@ from moot.retrievers._corpus import read_manifest
 
 from tests.chroma_server import running_chroma
 from tests.cluster.postgres import Server, binaries, running_postgres
-from tests.cluster.trial import Trial, trial
+from tests.cluster.trial import Trial, new_trial
 from tests.commands import moot
 from tests.conftest import StartStub
 
@@ -37,8 +37,8 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def index(one: Trial, texts: Path, name: str) -> subprocess.Popen[bytes]:
-    return one.command("index", texts, "--corpus", name, "--embedder", ENCODER)
+def index(trial: Trial, texts: Path, name: str) -> subprocess.Popen[bytes]:
+    return trial.command("index", texts, "--corpus", name, "--embedder", ENCODER)
 
 
 def test_workers_complete_a_corpus_if_one_is_killed(
@@ -46,17 +46,17 @@ def test_workers_complete_a_corpus_if_one_is_killed(
 ) -> None:
     stub = start_stub(latency_ms=100)
     (tmp_path / "chroma").mkdir()
-    with running_chroma(tmp_path / "chroma") as (url, _), trial(tmp_path / "trial", server, stub) as one:
+    with running_chroma(tmp_path / "chroma") as (url, _), new_trial(tmp_path / "trial", server, stub) as trial:
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
-        one.env["MOOT_CHROMA_URL"] = url
-        one.start_worker()
-        one.start_worker()
-        indexing = index(one, texts, "entries")
-        one.wait(lambda: bool(one.ask("SELECT 1 FROM moot.rows WHERE status = 'running'")))
-        one.workers[0].kill()
-        assert indexing.wait() == 0, (one.folder / "log.txt").read_text()
+        trial.env["MOOT_CHROMA_URL"] = url
+        trial.start_worker()
+        trial.start_worker()
+        indexing = index(trial, texts, "entries")
+        trial.wait(lambda: bool(trial.ask("SELECT 1 FROM moot.rows WHERE status = 'running'")))
+        trial.workers[0].kill()
+        assert indexing.wait() == 0, (trial.folder / "log.txt").read_text()
         built = read_manifest("entries")
-        assert one.ask("SELECT count(*) FROM moot.rows") == [(0,)]
+        assert trial.ask("SELECT count(*) FROM moot.rows") == [(0,)]
         moot("index", texts, "--corpus", "alone", "--embedder", ENCODER)
         alone = read_manifest("alone")
         assert built is not None
@@ -68,16 +68,16 @@ def test_a_worker_that_cannot_store_says_so(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "chroma").mkdir()
-    with running_chroma(tmp_path / "chroma") as (url, _), trial(tmp_path / "trial", server, start_stub()) as one:
-        unable = one.start_worker()  # without MOOT_CHROMA_URL
-        one.env["MOOT_CHROMA_URL"] = url
-        assert index(one, texts, "entries").wait() == 3
-        said = " ".join((one.folder / "log.txt").read_text().split())
-        assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in said
-        one.start_worker()
-        one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
-        assert index(one, texts, "entries").wait() == 0
-        assert unable.poll() in (None, 2)  # it has left its pieces to the other, if it was given any
+    with running_chroma(tmp_path / "chroma") as (url, _), new_trial(tmp_path / "trial", server, start_stub()) as trial:
+        unable = trial.start_worker()  # without MOOT_CHROMA_URL
+        trial.env["MOOT_CHROMA_URL"] = url
+        assert index(trial, texts, "entries").wait() == 3
+        log = " ".join((trial.folder / "log.txt").read_text().split())
+        assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in log
+        trial.start_worker()
+        trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
+        assert index(trial, texts, "entries").wait() == 0
+        assert unable.poll() in (None, 2)  # its pieces, if it took any, went to the other worker
 
 
 def test_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

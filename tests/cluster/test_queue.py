@@ -15,10 +15,10 @@ from moot.core.errors import BudgetExhausted, UserError
 from moot.core.ledger import key_of
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import packed
+from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
-from moot.core.postgres.rows import LOSSES, BatchOf, QueuedRows
+from moot.core.postgres.rows import MOST_LOSSES, QueuedBatch, QueuedRows
 from moot.nodes._models.ceilings import Ceilings, PlannedCall
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.spend import NOTHING, Spend
@@ -29,7 +29,7 @@ from tests.commands import moot
 pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
-BATCH = BatchOf("0123456789abcdef", "claims.csv", "record", (math.inf, math.inf, math.inf), math.inf)
+BATCH = QueuedBatch("0123456789abcdef", "claims.csv", "record", (math.inf, math.inf, math.inf), math.inf)
 LOST = {"status": "failed", "kind": "worker_killed", "error": "Lost."}
 DONE = {"status": "done", "spent": {"tokens": 10, "usd": None, "calls": 2}}
 
@@ -53,97 +53,97 @@ def jobs(count: int) -> list[dict[str, Any]]:
     return [{"key": f"key{number}", "number": number, "name": str(number)} for number in range(count)]
 
 
-def ring(postgres: Postgres) -> list[str]:
-    """Run the jobs of procrastinate for these rows."""
+def take_job_keys(postgres: Postgres) -> list[str]:
+    """Take all jobs out of procrastinate's queue; return the keys of their rows."""
     query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
     return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
 
 
-def silent(postgres: Postgres) -> None:
-    """Make all workers silent, for longer than their lease."""
+def expire_leases(postgres: Postgres) -> None:
+    """Set the last heartbeat of all workers to a time before their leases."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 
-def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
+def test_a_row_is_assigned_to_one_worker_and_ends_once(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(3))
-    rows.enter(BATCH.id, jobs(3))
-    assert ring(postgres) == ["key0", "key1", "key2"]
+    rows.queue_rows(BATCH.id, jobs(3))
+    rows.queue_rows(BATCH.id, jobs(3))
+    assert take_job_keys(postgres) == ["key0", "key1", "key2"]
     one, other = rows.join(), rows.join()
-    taken = rows.take("key0", one)
+    taken = rows.assign("key0", one)
     assert taken is not None
     assert (taken.job["name"], taken.batch, taken.alone) == ("0", BATCH, False)
-    assert rows.take("key0", other) is None
+    assert rows.assign("key0", other) is None
     assert rows.end("key0", DONE, {"id": "key0", "text": "\0 \ud800"})
     assert not rows.end("key0", LOST, None)
-    assert rows.take("key0", other) is None
-    [ended] = rows.ended(BATCH.id, 10)
+    assert rows.assign("key0", other) is None
+    [ended] = rows.ended_rows(BATCH.id, 10)
     assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
-    rows.collected(["key0"])
-    assert rows.ended(BATCH.id, 10) == []
-    rows.enter(BATCH.id, jobs(1))  # it is requested again
-    assert [row.key for row in rows.ended(BATCH.id, 10)] == ["key0"]
+    rows.mark_collected(["key0"])
+    assert rows.ended_rows(BATCH.id, 10) == []
+    rows.queue_rows(BATCH.id, jobs(1))  # the row is requested again
+    assert [row.key for row in rows.ended_rows(BATCH.id, 10)] == ["key0"]
     assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
 
 
 def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(1))
+    rows.queue_rows(BATCH.id, jobs(1))
     alone = []
-    for _ in range(LOSSES):
-        assert ring(postgres) == ["key0"]
+    for _ in range(MOST_LOSSES):
+        assert take_job_keys(postgres) == ["key0"]
         worker = rows.join()
-        taken = rows.take("key0", worker)
+        taken = rows.assign("key0", worker)
         assert taken is not None
         alone.append(taken.alone)
-        assert rows.sweep(LOST) == 0  # this one is alive
-        silent(postgres)
-        rows.sweep(LOST)
-        assert not rows.seen(worker, ["key0"])
+        assert rows.requeue_lost(LOST) == 0  # this worker is alive
+        expire_leases(postgres)
+        rows.requeue_lost(LOST)
+        assert not rows.heartbeat(worker, ["key0"])
     assert alone == [False, False, True, True]
-    assert ring(postgres) == []
-    assert [row.outcome for row in rows.ended(BATCH.id, 10)] == [LOST]
+    assert take_job_keys(postgres) == []
+    assert [row.outcome for row in rows.ended_rows(BATCH.id, 10)] == [LOST]
     assert rows.retry(BATCH.id) == 1
-    assert ring(postgres) == ["key0"]
+    assert take_job_keys(postgres) == ["key0"]
 
 
 def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(2))
-    ring(postgres)
-    rows.sweep(LOST)
-    assert ring(postgres) == []  # another worker may be about to take it
+    rows.queue_rows(BATCH.id, jobs(2))
+    take_job_keys(postgres)
+    rows.requeue_lost(LOST)
+    assert take_job_keys(postgres) == []  # another worker may be about to take it
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
     rows.stop(BATCH.id, "why")
-    rows.sweep(LOST)
-    assert ring(postgres) == []
+    rows.requeue_lost(LOST)
+    assert take_job_keys(postgres) == []
     rows.retry(BATCH.id)
-    assert ring(postgres) == ["key0", "key1"]
+    assert take_job_keys(postgres) == ["key0", "key1"]
 
 
-def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
+def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(2))
+    rows.queue_rows(BATCH.id, jobs(2))
     worker = rows.join()
-    rows.take("key0", worker)
+    rows.assign("key0", worker)
     done = moot("batch", "cancel", "0123", "--queue", server.url)
     assert "1 running rows will finish" in done.stdout
-    assert rows.take("key1", worker) is None
+    assert rows.assign("key1", worker) is None
     shown = moot("batch", "status", "--queue", server.url).stdout
     assert "claims.csv" in shown
     assert "it was cancelled" in shown
-    said = moot("batch", "retry", "0123", "--queue", server.url).stdout
-    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in said
-    assert rows.take("key1", worker) is not None
+    output = moot("batch", "retry", "0123", "--queue", server.url).stdout
+    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in output
+    assert rows.assign("key1", worker) is not None
     for words in (["cancel", "9"], ["retry"]):
         done = moot("batch", *words, "--queue", server.url)
         assert (done.returncode, done.stdout) == (2, "")
-    gone = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
-    assert (gone.returncode, "Check the address" in gone.stderr) == (2, True)
+    unreachable = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
+    assert (unreachable.returncode, "Check the address" in unreachable.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -207,16 +207,16 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     async def spend(ceilings: Ceilings, calls: int) -> int:
         for made in range(calls):
             try:
-                held = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
+                reservation = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
             except BudgetExhausted:
                 return made
-            ceilings.release_reservation(held, Spend(10, 0, 1), 0.1)
+            ceilings.release_reservation(reservation, Spend(10, 0, 1), 0.1)
         return calls
 
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
     debates = [Ceilings(parent=one) for one in processes]
     assert await spend(debates[0], 10) == 10
-    assert debates[0].affords() >= 16  # what may still be leased counts
+    assert debates[0].affordable_calls() >= 16  # what may still be leased counts
     rows.give_back(BATCH.id, processes[0].unused())
     made = await asyncio.gather(*(spend(one, 100) for one in debates))
     assert 10 + sum(made) == 50
@@ -226,25 +226,25 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
 def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> None:
     rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))
-    rows.enter(BATCH.id, jobs(2))
+    rows.queue_rows(BATCH.id, jobs(2))
     one = rows.join()
-    rows.take("key0", one)
+    rows.assign("key0", one)
     leased, _ = rows.lease(BATCH.id, (0, 0, 1), (0, 0, 1))
     ledger.begin(Request("key0", "f", "rag", "{}", "{}", True, None))
     for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
         key = key_of("chat", {"messages": text})
-        ledger.keep([Entry("key0", key, about, 1.0, 1, b"t1")])
-    silent(postgres)
-    rows.sweep(LOST)
+        ledger.store_entries([Entry("key0", key, about, 1.0, 1, b"t1")])
+    expire_leases(postgres)
+    rows.requeue_lost(LOST)
 
     async def lease(short: Spend, need: Spend) -> Any:
         return rows.lease(BATCH.id, short, need)
 
     process = LeasedCeilings(lease, most, math.inf)
     debate = Ceilings(parent=process)
-    debate.lose(Spend(30.5, 0, 1))
+    debate.count_lost_calls(Spend(30.5, 0, 1))
     call: Any = {"role": "judge", "model": "openai:x", "prompt_tokens": 9, "completion_tokens": 1}
-    debate.paid(PlannedCall("judge", "", "openai:x", 300), [call], left_out=False)
+    debate.count_paid_calls(PlannedCall("judge", "", "openai:x", 300), [call], left_out=False)
     assert (debate.spent, process.spent) == (Spend(40.5, 0, 2), NOTHING)
     taken = "SELECT taken_tokens, taken_calls FROM moot.batches"
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (0, leased[2])
@@ -259,27 +259,31 @@ def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> 
     id, other = "0" * 32, "1" * 32
     found = []
     for ledger in ledgers:
-        told = []
+        listings = []
         with ledger.transaction():
-            told.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
-            told.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
-        values = [packed(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
+            listings.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
+            listings.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
+        values = [pack(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
         for debate, key, about, value in (
             (id, first, {"role": "a", "failed": 1}, values[0]),
             (id, second, {"role": "\0"}, values[1]),
             (other, first, {}, values[2]),
             (id, second, {"role": "b"}, values[2]),
         ):
-            ledger.keep([Entry(debate, key, about, 1.0, len(value), value)])
-        told.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
-        told += [ledger.find(first.hash, id), ledger.find(first.hash, None), ledger.find(first.hash, id, failed=False)]
-        told += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        told.append(ledger.alike(key_of("chat", {"model": "m", "messages": "c"}), other))
+            ledger.store_entries([Entry(debate, key, about, 1.0, len(value), value)])
+        listings.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
+        listings += [
+            ledger.find(first.hash, id),
+            ledger.find(first.hash, None),
+            ledger.find(first.hash, id, failed=False),
+        ]
+        listings += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
+        listings.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
         with ledger.transaction():
             ledger.end(id, "done", None, None)
             ledger.end(other, "failed", None, None)
         with ledger.transaction():
-            told += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
-        found.append(told)
+            listings += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
+        found.append(listings)
     file.close()
     assert found[0] == found[1]

@@ -13,7 +13,7 @@ from moot.cli.batch.process import Worker
 from moot.cli.queue import worker
 
 from tests.cluster.postgres import Server, binaries, running_postgres
-from tests.cluster.trial import Trial, trial
+from tests.cluster.trial import Trial, new_trial
 from tests.commands import moot
 from tests.conftest import StartStub
 
@@ -28,29 +28,30 @@ def server() -> Iterator[Server]:
 
 
 @contextmanager
-def changed(one: Trial, **variables: str) -> Iterator[None]:
-    """Within it, commands start with another environment; an empty variable is unset."""
-    before, one.env = one.env, {**one.env, **variables}
-    one.env = {name: value for name, value in one.env.items() if value}
+def changed_environment(trial: Trial, **variables: str) -> Iterator[None]:
+    """Change the environment of commands that start within this context; an empty value unsets a variable."""
+    before, trial.env = trial.env, {**trial.env, **variables}
+    trial.env = {name: value for name, value in trial.env.items() if value}
     yield
-    one.env = before
+    trial.env = before
 
 
-def said(one: Trial) -> str:
-    return " ".join((one.folder / "log.txt").read_text().split())
+def log_of(trial: Trial) -> str:
+    """The log of a trial's workers, in one line."""
+    return " ".join((trial.folder / "log.txt").read_text().split())
 
 
-def joined(one: Trial, count: int) -> None:
-    one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
+def wait_for_workers(trial: Trial, count: int) -> None:
+    trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
-async def test_a_process_is_ended_though_another_who_ends_it_is_cancelled() -> None:
-    """So is the heartbeat's if a worker resigns: it must not end as if it had been told to."""
+async def test_a_process_is_ended_although_another_task_that_ends_it_is_cancelled() -> None:
+    """If a worker resigns, the heartbeat's task is cancelled."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
     other = asyncio.create_task(process.end())
-    await asyncio.sleep(0)  # it waits for the end of the output
+    await asyncio.sleep(0)  # the task waits for the end of the output
     other.cancel()
     await process.close()
     assert started.returncode == -signal.SIGKILL
@@ -59,38 +60,38 @@ async def test_a_process_is_ended_though_another_who_ends_it_is_cancelled() -> N
 def test_a_worker_without_a_key_leaves_its_rows_to_others(
     server: Server, start_stub: StartStub, tmp_path: Path
 ) -> None:
-    with trial(tmp_path / "trial", server, start_stub(latency_ms=50)) as one:
-        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
-            keyless = one.start_worker()
-        joined(one, 1)
-        able = one.start_worker()
-        joined(one, 2)
-        batch = one.submit(30)
-        one.wait(lambda: batch.poll() is not None)
-        assert {row["status"] for row in one.table()} == {"done"}
+    with new_trial(tmp_path / "trial", server, start_stub(latency_ms=50)) as trial:
+        with changed_environment(trial, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+            keyless = trial.start_worker()
+        wait_for_workers(trial, 1)
+        able = trial.start_worker()
+        wait_for_workers(trial, 2)
+        batch = trial.submit(30)
+        trial.wait(lambda: batch.poll() is not None)
+        assert {row["status"] for row in trial.table()} == {"done"}
         assert keyless.wait(30) == 2
-        assert "OPENAI_API_KEY is not set" in said(one)
-        assert "This worker cannot process its rows, so it ends; other workers get them." in said(one)
+        assert "OPENAI_API_KEY is not set" in log_of(trial)
+        assert "This worker cannot process its rows, so it ends; other workers get them." in log_of(trial)
         assert able.poll() is None
 
 
 def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
-    with trial(tmp_path / "trial", server, start_stub()) as one:
-        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
-            keyless = one.start_worker()
-        batch = one.submit(30)
-        one.wait(lambda: batch.poll() is not None)
+    with new_trial(tmp_path / "trial", server, start_stub()) as trial:
+        with changed_environment(trial, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+            keyless = trial.start_worker()
+        batch = trial.submit(30)
+        trial.wait(lambda: batch.poll() is not None)
         assert batch.returncode == 3
-        assert any("OPENAI_API_KEY is not set" in row["error"] for row in one.table())
-        assert "No further row was started: all rows would fail like this one." in said(one)
+        assert any("OPENAI_API_KEY is not set" in row["error"] for row in trial.table())
+        assert "No further row was started: all rows would fail like this one." in log_of(trial)
         assert keyless.poll() is None
-        one.start_worker()
-        joined(one, 2)
+        trial.start_worker()
+        wait_for_workers(trial, 2)
         keyless.terminate()
         keyless.wait()
-        again = one.submit(30)
-        one.wait(lambda: again.poll() is not None)
-        assert {row["status"] for row in one.table()} == {"done"}
+        again = trial.submit(30)
+        trial.wait(lambda: again.poll() is not None)
+        assert {row["status"] for row in trial.table()} == {"done"}
 
 
 async def test_a_worker_waits_while_postgres_is_unavailable(
@@ -102,31 +103,31 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
     stub, warned = start_stub(latency_ms=50), list[str]()
     monkeypatch.setattr(worker.log, "warning", lambda text, *values: warned.append(text % values))
     monkeypatch.setattr(worker, "PATIENCE", 0.5)
-    monkeypatch.setattr(worker, "CONNECTED", 0.5, raising=False)
-    with trial(tmp_path / "trial", server, stub) as one:
-        working = asyncio.create_task(worker.Site(server.url, 1, 4, 60).work(drain=False))
-        begun = "SELECT 1 FROM procrastinate_workers"
-        await asyncio.to_thread(one.wait, lambda: bool(one.ask(begun)) or working.done())
+    monkeypatch.setattr(worker, "CONNECT_SECONDS", 0.5)
+    with new_trial(tmp_path / "trial", server, stub) as trial:
+        working = asyncio.create_task(worker.QueueWorker(server.url, 1, 4, 60).work(drain=False))
+        started = "SELECT 1 FROM procrastinate_workers"
+        await asyncio.to_thread(trial.wait, lambda: bool(trial.ask(started)) or working.done())
         await asyncio.to_thread(server.stop)
-        await asyncio.to_thread(one.wait, lambda: "has been unreachable" in str(warned) or working.done())
+        await asyncio.to_thread(trial.wait, lambda: "has been unreachable" in str(warned) or working.done())
         await asyncio.to_thread(server.start)
         assert not working.done()
-        batch = one.submit(5)
-        await asyncio.to_thread(one.wait, lambda: batch.poll() is not None)
-        assert {row["status"] for row in one.table()} == {"done"}
+        batch = trial.submit(5)
+        await asyncio.to_thread(trial.wait, lambda: batch.poll() is not None)
+        assert {row["status"] for row in trial.table()} == {"done"}
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
 
 
 def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
-    with trial(tmp_path / "trial", server, start_stub()) as one:
-        batch = one.submit(3)
-        one.wait(lambda: "No worker is at the queue" in said(one))
-        one.start_worker()
-        one.wait(lambda: batch.poll() is not None)
-        assert {row["status"] for row in one.table()} == {"done"}
-        assert said(one).count("No worker is at the queue") == 1
+    with new_trial(tmp_path / "trial", server, start_stub()) as trial:
+        batch = trial.submit(3)
+        trial.wait(lambda: "No worker takes rows from the queue" in log_of(trial))
+        trial.start_worker()
+        trial.wait(lambda: batch.poll() is not None)
+        assert {row["status"] for row in trial.table()} == {"done"}
+        assert log_of(trial).count("No worker takes rows from the queue") == 1
         shown = moot("batch", "status", "--queue", server.url).stdout
         assert "9 calls" in shown
         assert "no price known for 3 rows" in " ".join(shown.split())

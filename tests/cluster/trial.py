@@ -24,12 +24,12 @@ from tests.commands import COMMAND
 from tests.conftest import StubEndpoint
 
 DEADLY, ENDLESS = "Deadly otters.", "Endless otters."
-"""Claims of rows that kill their process, and that never end."""
+"""Claims of a row that kills its process, and of a row that never ends."""
 POISON = {
     "graph": "rag",
     "settings": json.dumps({"sources": ["langchain:tests.cli.deadly:shelf"]}),
 }
-"""The settings that cause this."""
+"""Their graph and settings."""
 SILENCE = 3.0
 """Seconds without a heartbeat after which a worker loses its rows, in trials."""
 LIMIT = 600.0
@@ -41,10 +41,10 @@ class Trial:
     """A batch and its workers.
 
     Args:
-        folder: a new one.
-        server: the Postgres.
+        folder: a new folder.
+        server: the Postgres server.
         stub: the endpoint.
-        at_once: debates in flight in a worker.
+        at_once: the number of debates in flight in a worker.
     """
 
     folder: Path
@@ -53,7 +53,6 @@ class Trial:
     at_once: int = 8
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     killed: int = 0
-    happened: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.postgres = Postgres(self.server.url)
@@ -73,7 +72,7 @@ class Trial:
         return self.postgres.do(job)
 
     def command(self, *words: object) -> subprocess.Popen[bytes]:
-        """A running command of moot, with its processes in their own process group."""
+        """Start a command of moot, with its processes in their own process group."""
         log = self._stack.enter_context((self.folder / "log.txt").open("ab"))
         words = (*COMMAND, *words)
         return subprocess.Popen([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
@@ -99,10 +98,10 @@ class Trial:
         """The number of rows that have ended."""
         return int(self.ask("SELECT count(*) FROM moot.rows WHERE status IN ('done', 'failed')")[0][0])
 
-    def wait(self, is_so: Callable[[], bool]) -> None:
+    def wait(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition holds."""
         until = time.monotonic() + LIMIT
-        while not is_so():
+        while not condition():
             if time.monotonic() > until:
                 raise TimeoutError((self.folder / "log.txt").read_text()[-3000:])
             time.sleep(0.05)
@@ -122,12 +121,12 @@ class Trial:
         worker = self.workers.pop(draw.randrange(len(self.workers)))
         worker.terminate()
         if (code := worker.wait()) != 128 + signal.SIGTERM:
-            raise AssertionError(f"a worker that was told to end had exit code {code}")
+            raise AssertionError(f"a worker that was terminated had exit code {code}")
         self.killed += 1
         self.start_worker()
 
     def restart(self, draw: random.Random) -> None:
-        """Restarts Postgres."""
+        """Restart Postgres after some seconds."""
         self.server.stop()
         time.sleep(draw.uniform(0, 2))
         self.server.start()
@@ -137,8 +136,8 @@ class Trial:
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
-        mine = "SELECT count(*) FROM moot.workers WHERE pid = %s AND id <= %s"
-        self.wait(lambda: not self.ask(mine, worker.pid, before)[0][0])
+        own_rows = "SELECT count(*) FROM moot.workers WHERE pid = %s AND id <= %s"
+        self.wait(lambda: not self.ask(own_rows, worker.pid, before)[0][0])
         os.killpg(worker.pid, signal.SIGCONT)
         self.killed += 1
 
@@ -157,7 +156,7 @@ class Trial:
     def end(self) -> None:
         """End all processes that still run."""
         for worker in self.workers:
-            with suppress(ProcessLookupError):  # it has ended already
+            with suppress(ProcessLookupError):  # the process has ended already
                 os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         self.postgres.close()
@@ -165,7 +164,7 @@ class Trial:
 
 
 @contextmanager
-def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) -> Iterator[Trial]:
+def new_trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) -> Iterator[Trial]:
     """A trial in a new folder."""
     folder.mkdir()
     found = Trial(folder, server, stub, at_once)
@@ -175,44 +174,45 @@ def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) ->
         found.end()
 
 
-def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
-    """Run a batch of rows, one of them poisoned, with two workers during events; return what is wrong.
+def run_with_faults(trial: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
+    """Run a batch of rows, one of them poisoned, with two workers during faults; return the deviations.
 
     Args:
-        one: the trial.
+        trial: the trial.
         rows: the number of rows.
         faults: the faults, each caused after a random number of finished rows.
-        seed: for the random numbers.
+        seed: the seed of the random numbers.
     """
     draw = random.Random(seed)
-    one.start_worker()
-    one.start_worker()
-    batch = one.submit(rows, poison=DEADLY)
+    trial.start_worker()
+    trial.start_worker()
+    batch = trial.submit(rows, poison=DEADLY)
     for after, fault in zip(
         sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
     ):
-        one.wait(lambda after=after: one.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
+        trial.wait(lambda after=after: trial.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
         fault(draw)
         print(f"{fault.__name__} after {after} rows", file=sys.stderr, flush=True)
-    one.wait(lambda: batch.poll() is not None)
-    return wrong(one, rows)
+    trial.wait(lambda: batch.poll() is not None)
+    return deviations(trial, rows)
 
 
-def wrong(one: Trial, rows: int) -> list[str]:
-    """What is not as expected in a batch with a poisoned row."""
-    table, found = one.table(), []
+def deviations(trial: Trial, rows: int) -> list[str]:
+    """Describe each deviation of a finished batch, of which one row is poisoned, from the expected result."""
+    table, found = trial.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):
         found.append(f"rows: {dict(statuses)}")
     lost = [row for row in table if row["status"] == "failed" and row["claim"] != DEADLY]
     found += [f"{row['claim']}: {row['error']}" for row in lost]
-    documents = [json.loads((one.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
+    documents = [json.loads((trial.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
     found += [f"no verdict: {document['id']}" for document in documents if document["status"] != "done"]
     if len({document["id"] for document in documents}) != rows - 1:
-        found.append("a row is there twice")
-    [[many]] = one.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
+        found.append("two rows have the same document")
+    [[many]] = trial.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
-    if one.repeated() > (one.killed + 1) * one.at_once:  # the poisoned row kills a process that does other rows, too
-        found.append(f"repeated calls: {one.repeated()}")
+    # The poisoned row kills a process that works on other rows, too.
+    if trial.repeated() > (trial.killed + 1) * trial.at_once:
+        found.append(f"repeated calls: {trial.repeated()}")
     return found

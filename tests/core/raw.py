@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-Say = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
+Respond = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
 """A handler of requests. The connection stays open unless the handler closes it."""
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
@@ -28,8 +28,8 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
-    """Serve ``say`` on a loopback port. ``options`` are passed to `asyncio.start_server`."""
+async def raw_server(respond: Respond, **options: Any) -> AsyncIterator[Raw]:
+    """Run a server with this handler on a loopback port. ``options`` are passed to `asyncio.start_server`."""
     raw = Raw()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,16 +40,16 @@ async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
                 sizes = [line.split(":")[1] for line in head.lower().splitlines() if line.startswith("content-length:")]
                 raw.heads.append(head)
                 raw.bodies.append(json.loads(await reader.readexactly(int(sizes[0]))) if sizes else None)
-                said = asyncio.ensure_future(say(writer, raw))
-                gone = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else said
-                gone.add_done_callback(lambda done: done.cancelled() or done.exception())
-                await asyncio.wait([said, gone], return_when=asyncio.FIRST_COMPLETED)
-                if not said.done():  # the client has gone
-                    said.cancel()
+                handling = asyncio.ensure_future(respond(writer, raw))
+                disconnected = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else handling
+                disconnected.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await asyncio.wait([handling, disconnected], return_when=asyncio.FIRST_COMPLETED)
+                if not handling.done():  # the client has gone
+                    handling.cancel()
                     return
-                if not gone.done():
-                    gone.cancel()
-                    await asyncio.wait([gone])
+                if not disconnected.done():
+                    disconnected.cancel()
+                    await asyncio.wait([disconnected])
                 if writer.is_closing():
                     return
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -82,7 +82,7 @@ def event(**fields: Any) -> bytes:
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
-def token(content: str, finish: str | None = None) -> bytes:
+def stream_chunk(content: str, finish: str | None = None) -> bytes:
     """Build a chunk of a streamed reply."""
     return event(id="1", model="m", choices=[{"index": 0, "delta": {"content": content}, "finish_reason": finish}])
 
@@ -91,13 +91,13 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: clo
 """The head of a streamed response that ends when the connection closes."""
 
 
-def says(*parts: bytes, close: bool = False) -> Say:
+def respond_with(*parts: bytes, close: bool = False) -> Respond:
     """A handler that answers every request with these bytes."""
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.writelines(parts)
         if close:
             await writer.drain()
             writer.close()
 
-    return say
+    return respond

@@ -1,9 +1,9 @@
-"""Errors for misspelt names suggest the nearest name; errors for wrong settings name the command that lists them."""
+"""Errors for misspelt names suggest the nearest; errors for wrong settings name the command that lists settings."""
 
 from __future__ import annotations
 
 import pytest
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.nodes._runtime.settings import checked_settings
@@ -16,16 +16,16 @@ from moot.nodes._runtime.settings import checked_settings
         ("max-rounds", ["max_rounds"], "max_rounds"),
         ("tool_mat", ["tool_mad"], "tool_mad"),
         ("temprature", ["temperature"], "temperature"),
-        ("max_rounds", ["max_seconds"], ""),  # they only share a word
+        ("max_rounds", ["max_seconds"], ""),  # the names only share a word
         ("min_cost", ["max_cost"], ""),
     ],
 )
 def test_only_a_near_name_is_suggested(name: str, known: list[str], meant: str) -> None:
-    assert nearest(name, known) == (f"Did you mean {meant}? " if meant else "")
+    assert did_you_mean(name, known) == (f"Did you mean {meant}? " if meant else "")
 
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])
-def test_an_error_for_a_wrong_setting_names_the_command_that_lists_them(graph: str) -> None:
+def test_an_error_for_a_wrong_setting_names_the_command_that_lists_settings(graph: str) -> None:
     kind = load_graph(graph, others=True).settings
     with pytest.raises(UserError, match=f"See: moot settings {graph}$"):
         checked_settings(kind, {"nonsense": 1}, graph)

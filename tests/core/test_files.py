@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError, WorldError
-from moot.core.files import check_home, check_writable, not_written, write_whole
+from moot.core.files import check_home, check_writable, write_atomically, write_error
 
-from tests.conftest import CLAIM
+from tests.conftest import CLAIM, UNSTORED_BYTECODE
 
 VERIFY = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", CLAIM, "--model", "fake:1"]
 ISOLATED = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -39,30 +39,33 @@ def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp
     out = tmp_path / "document.json"
     out.write_text("old")
     command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files)
+    environment = os.environ | UNSTORED_BYTECODE
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files, env=environment)
     assert done.returncode == 3, done.stderr
-    assert "document.json cannot be written (File too large). Make room" in " ".join(done.stderr.split())
+    assert "document.json cannot be written (File too large). Free disk space" in " ".join(done.stderr.split())
     assert f'"claim": "{CLAIM}"' in done.stdout
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"document.json": "old"}
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs a user namespace in which a disk can be mounted")
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     script = f"""
     mount -t tmpfs -o size=16k tmpfs {tmp_path} && cd {tmp_path} && echo old > document.json
     cat /dev/zero > filler 2> /dev/null
     {sys.executable} -c 'from pathlib import Path
-from moot.core.files import write_whole, not_written
+from moot.core.files import write_atomically, write_error
 try:
-    write_whole(Path("document.json"), "n" * 9000)
+    write_atomically(Path("document.json"), "n" * 9000)
 except OSError as error:
-    fault = not_written("document.json", error)
+    fault = write_error("document.json", error)
     print(fault.exit_code, fault)'
     ls -A; cat document.json
     """
-    said = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
-    detail = "document.json cannot be written (No space left on device). Make room, or name a file on another disk."
-    assert said.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
+    output = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
+    detail = (
+        "document.json cannot be written (No space left on device). Free disk space, or name a file on another disk."
+    )
+    assert output.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
 
 
 @given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))
@@ -71,7 +74,7 @@ def test_a_written_file_reads_back_the_same(
 ) -> None:
     file = tmp_path_factory.mktemp("whole") / "file"
     for content in (old, new):
-        write_whole(file, content)
+        write_atomically(file, content)
         assert file.read_bytes() == (content.encode() if isinstance(content, str) else content)
     assert len(list(file.parent.iterdir())) == 1
 
@@ -79,24 +82,24 @@ def test_a_written_file_reads_back_the_same(
 def test_permissions_and_links_are_kept_and_devices_are_written(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        write_whole(tmp_path / "open", "a")
-        write_whole(tmp_path / "private", "a", private=True)
+        write_atomically(tmp_path / "open", "a")
+        write_atomically(tmp_path / "private", "a", private=True)
         (tmp_path / "mine").touch(0o604)
         (tmp_path / "mine").chmod(0o604)
-        write_whole(tmp_path / "mine", "b", private=True)
+        write_atomically(tmp_path / "mine", "b", private=True)
     finally:
         os.umask(mask)
     rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert rights == {"open": 0o640, "private": 0o600, "mine": 0o604}
     (tmp_path / "link").symlink_to("mine")
     check_writable(tmp_path / "link")
-    write_whole(tmp_path / "link", "c")
+    write_atomically(tmp_path / "link", "c")
     assert ((tmp_path / "link").is_symlink(), (tmp_path / "mine").read_text()) == (True, "c")
     check_writable(Path("/dev/null"))
-    write_whole(Path("/dev/null"), "d")
+    write_atomically(Path("/dev/null"), "d")
     with pytest.raises(OSError, match="No space left") as full:
-        write_whole(Path("/dev/full"), "d")
-    assert isinstance(not_written("/dev/full", full.value), WorldError)
+        write_atomically(Path("/dev/full"), "d")
+    assert isinstance(write_error("/dev/full", full.value), WorldError)
 
 
 def test_an_unwritable_path_is_an_error_before_the_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from moot.core.garbage import EVERY, collected_seldom
+from moot.core.garbage import ALLOCATIONS, collected_seldom
 from moot.web.app import app
 from starlette.testclient import TestClient
 
 
 @pytest.fixture(autouse=True)
 def fixed_thresholds() -> Iterator[None]:
-    """Start each test with fixed thresholds, and restore the former ones after it."""
+    """Start each test with fixed thresholds, and restore the thresholds after it."""
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield
@@ -21,7 +21,7 @@ def fixed_thresholds() -> Iterator[None]:
 
 def test_the_threshold_is_raised_within_the_context_only() -> None:
     with collected_seldom():
-        assert gc.get_threshold() == (EVERY, 10, 10)
+        assert gc.get_threshold() == (ALLOCATIONS, 10, 10)
     assert gc.get_threshold() == (700, 10, 10)
 
 
@@ -30,12 +30,12 @@ def test_the_last_context_to_exit_restores_the_thresholds() -> None:
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert gc.get_threshold()[0] == EVERY
+    assert gc.get_threshold()[0] == ALLOCATIONS
     second.__exit__(None, None, None)
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * EVERY, 5, 5)])
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * ALLOCATIONS, 5, 5)])
 def test_a_collector_that_is_off_or_runs_less_often_is_left_alone(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
     with collected_seldom():
@@ -45,5 +45,5 @@ def test_a_collector_that_is_off_or_runs_less_often_is_left_alone(chosen: tuple[
 def test_the_server_raises_the_threshold_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     with TestClient(app):  # with the home of other tests it would resume their batches
-        assert gc.get_threshold()[0] == EVERY
+        assert gc.get_threshold()[0] == ALLOCATIONS
     assert gc.get_threshold()[0] == 700

@@ -32,6 +32,7 @@ async def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def chat(n: int) -> Key:
+    """The key of the n-th chat call."""
     return key_of("chat", {"model": "stub", "messages": [n]})
 
 
@@ -46,7 +47,7 @@ PARTS = st.dictionaries(st.sampled_from("abcdefgh"), JSON, min_size=1)
 
 
 def with_reversed_keys(value: Any) -> Any:
-    """The same JSON value with the keys of its objects in reverse order."""
+    """A copy of a JSON value with the keys of its objects in reverse order."""
     if isinstance(value, dict):
         return {name: with_reversed_keys(value[name]) for name in reversed(value)}
     return [with_reversed_keys(item) for item in value] if isinstance(value, list) else value
@@ -68,6 +69,12 @@ def test_any_changed_part_gives_another_key(parts: dict[str, Any], data: st.Data
     assert differs == {name}
 
 
+def test_another_key_version_gives_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of("chat", {"model": "m"})
+    monkeypatch.setattr("moot.core.ledger.records.KEY_VERSION", 0)
+    assert key_of("chat", {"model": "m"}).hash != before.hash
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"bytes"])
 def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
@@ -78,22 +85,24 @@ def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
 
 
 async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLedger) -> None:
-    begun = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
-    assert not begun.resumed
+    start = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
+    assert not start.resumed
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
-    await asyncio.gather(*(ledger.keep(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
+    await asyncio.gather(
+        *(ledger.store_call(start.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50))
+    )
     embedding = key_of("embedding", {"text": "a"})
-    await ledger.keep(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
-    assert ledger.stored_result(begun.id, chat(0)) is None  # a new debate looks nothing up
-    await ledger.end(begun.id, "failed")
+    await ledger.store_call(start.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
+    assert ledger.stored_result(start.id, chat(0)) is None  # a new debate looks up no entry
+    await ledger.end(start.id, "failed")
 
     again = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
-    assert (again.id, again.resumed) == (begun.id, True)
+    assert (again.id, again.resumed) == (start.id, True)
     for n in range(50):
-        kept = ledger.stored_result(again.id, chat(n))
-        assert kept is not None
-        assert kept.value == {**reply, "n": n}
-        assert kept.about == {"role": "judge"}
+        stored = ledger.stored_result(again.id, chat(n))
+        assert stored is not None
+        assert stored.value == {**reply, "n": n}
+        assert stored.about == {"role": "judge"}
     found = ledger.stored_result(again.id, embedding)
     assert found is not None
     assert found.value == [[0.5, -1.25, 3.0], [1, 2, 3]]
@@ -103,21 +112,21 @@ async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLed
 
 
 async def test_another_input_or_setting_or_graph_is_another_debate(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
-    await ledger.end(begun.id, "interrupted")
+    start = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
+    await ledger.end(start.id, "interrupted")
     for graph, claim, rounds in (("b", "x", 1), ("a", "y", 1), ("a", "x", 2)):
         other = await ledger.begin(graph, {"claim": claim}, {"rounds": rounds})
-        assert other.id != begun.id
-    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, adopt=False)).id != begun.id
-    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1})).id == begun.id
+        assert other.id != start.id
+    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, adopt=False)).id != start.id
+    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1})).id == start.id
     with pytest.raises(UserError, match="is running in process"):
-        await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, id=begun.id)
+        await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, id=start.id)
 
 
 async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedger) -> None:
     both = await asyncio.gather(*(ledger.begin("a", {"claim": "x"}, {}, idempotency_key="k") for _ in range(2)))
     assert both[0].id == both[1].id
-    assert sorted(begun.owned for begun in both) == [False, True]
+    assert sorted(start.owned for start in both) == [False, True]
     await ledger.end(both[0].id, "failed")
     third = await ledger.begin("a", {"claim": "x"}, {}, idempotency_key="k")
     assert (third.id, third.resumed, third.owned) == (both[0].id, True, True)
@@ -128,18 +137,18 @@ async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedg
 async def test_lookup_prefers_the_named_debate_and_a_miss_names_the_changed_fields(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
     for id in ids:
-        await ledger.keep(id, chat(1), id, {"role": "judge"})
+        await ledger.store_call(id, chat(1), id, {"role": "judge"})
     found = [await ledger.find(chat(1), prefer) for prefer in (None, *ids)]
-    assert [kept and kept.value for kept in found] == [ids[1], *ids]
-    error = await ledger.miss(chat(2), "a call of the judge", ids[0])
+    assert [stored and stored.value for stored in found] == [ids[1], *ids]
+    error = await ledger.replay_error(chat(2), "a call of the judge", ids[0])
     assert (error.kind, "differs in: messages." in error.detail) == ("replay_miss", True)
-    assert "no search call" in (await ledger.miss(key_of("search", {"query": "q"}), "a search")).detail
+    assert "no search call" in (await ledger.replay_error(key_of("search", {"query": "q"}), "a search")).detail
 
 
 async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
-    await ledger.keep(ids[0], chat(1), "good")
-    await ledger.keep(ids[1], chat(1), "bad", {"failed": 1})
+    await ledger.store_call(ids[0], chat(1), "good")
+    await ledger.store_call(ids[1], chat(1), "bad", {"failed": 1})
     for prefer in (None, ids[1]):
         newest, usable = await ledger.find(chat(1), prefer), await ledger.find(chat(1), prefer, failed=False)
         assert (newest and newest.value, usable and usable.value) == ("bad", "good")
@@ -147,11 +156,11 @@ async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLed
 
 async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", 'quo"ted-secret-value')
-    begun = await ledger.begin("a", {"claim": "x"}, SETTINGS)
-    await ledger.keep(begun.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
-    kept = await ledger.find(chat(1))
-    assert kept is not None
-    assert kept.value == {"content": "The key is [SOME_API_KEY]."}
+    start = await ledger.begin("a", {"claim": "x"}, SETTINGS)
+    await ledger.store_call(start.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
+    entry = await ledger.find(chat(1))
+    assert entry is not None
+    assert entry.value == {"content": "The key is [SOME_API_KEY]."}
     await asyncio.to_thread(ledger.close)
     stored = b"".join(path.read_bytes() for path in ledger.path.parent.glob("ledger.sqlite*"))
     assert b"secret-value" not in stored
@@ -160,15 +169,15 @@ async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.Monke
 
 async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     ids = [(await ledger.begin(graph, {"claim": claim}, {})).id for graph, claim in (("a", "Äpfel"), ("b", 'say "no"'))]
-    await ledger.keep(ids[0], chat(1), "x")
+    await ledger.store_call(ids[0], chat(1), "x")
     await ledger.end(ids[0], "done", "/somewhere.json")
     assert [debate.id for debate in await ledger.debates()] == ids[::-1]
     assert [debate.id for debate in await ledger.debates(graph="a")] == ids[:1]
     assert [debate.id for debate in await ledger.debates(text='SAY "')] == ids[1:]
     assert [debate.id for debate in await ledger.debates(status="running")] == ids[1:]
     assert [(id, status) for id, status, _ in await ledger.outline()] == [(ids[1], "running"), (ids[0], "done")]
-    await ledger.place(ids[0], "a thread", "a run")
-    assert [await ledger.thread_and_run(id) for id in ids] == [("a thread", "a run"), None]
+    await ledger.record_run(ids[0], "a thread", "a run")
+    assert [await ledger.find_run(id) for id in ids] == [("a thread", "a run"), None]
     first = await ledger.debate(ids[0])
     assert first is not None
     assert (first.entries, first.document, first.status) == (1, "/somewhere.json", "done")
@@ -178,8 +187,8 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
 
 
 async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    jobs = [ledger.keep(id, chat(n), n) for n, id in enumerate([begun.id, "of no debate", begun.id])]
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    jobs = [ledger.store_call(id, chat(n), n) for n, id in enumerate([start.id, "of no debate", start.id])]
     results = await asyncio.gather(*jobs, return_exceptions=True)
     assert [result is None for result in results] == [True, False, True]
     assert [(await ledger.find(chat(n))) is not None for n in range(3)] == [True, False, True]
@@ -188,7 +197,7 @@ async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> Non
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-async def test_only_its_user_can_read_it(ledger: CallLedger) -> None:
+async def test_only_its_user_can_read_the_ledger(ledger: CallLedger) -> None:
     before = os.umask(0o022)
     try:
         await ledger.begin("a", {"claim": "x"}, {})
@@ -203,8 +212,8 @@ async def test_a_removed_file_is_created_again(ledger: CallLedger) -> None:
     await ledger.begin("a", {"claim": "x"}, {})
     for path in ledger.path.parent.glob("ledger.sqlite*"):
         path.unlink()
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.keep(begun.id, chat(1), 1)
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    await ledger.store_call(start.id, chat(1), 1)
     assert ledger.path.exists()
 
 
@@ -243,7 +252,7 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
     for name, status in states.items():
         ids[name] = (await ledger.begin("a", {"claim": name}, {})).id
         for n in range(20):
-            await ledger.keep(ids[name], chat(n), os.urandom(20_000).hex())
+            await ledger.store_call(ids[name], chat(n), os.urandom(20_000).hex())
         await ledger.end(ids[name], status, "/shown.json" if name == "shown" else None)  # type: ignore[arg-type]
     running = (await ledger.begin("a", {"claim": "running"}, {})).id
     await asyncio.to_thread(ledger.close)
@@ -254,14 +263,14 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
     before = ledger.path.stat().st_size
     file = LedgerFile(ledger.path)
     try:
-        assert file.is_overfull()
-        assert not file.is_overfull(days=60)
+        assert file.needs_pruning()
+        assert not file.needs_pruning(days=60)
         pruned = file.prune(most=before // 2 - 100_000)
         left = {debate.id: debate for debate in file.debates()}
         assert set(left) == {ids["shown"], ids["late"], ids["new"], ids["open"], running}
         assert [left[ids[name]].entries for name in ("shown", "new", "late", "open")] == [0, 0, 20, 20]
         assert pruned.debates == 4
-        assert not file.is_overfull(most=before)
+        assert not file.needs_pruning(most=before)
         file.prune(most=0)
         assert [debate.entries for debate in file.debates() if debate.entries] == [20]  # of the interrupted one
     finally:
@@ -271,7 +280,7 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
-KEEPS = """
+KEEP_ENTRIES = """
 import asyncio, sys
 from moot.core.ledger import key_of, open_ledger
 
@@ -281,7 +290,7 @@ async def main():
     print(begun.id, begun.resumed, flush=True)
     async def keep(lane):
         for n in range(100_000):
-            await ledger.keep(begun.id, key_of("chat", {"messages": [lane, n]}), {"content": "x" * 300})
+            await ledger.store_call(begun.id, key_of("chat", {"messages": [lane, n]}), {"content": "x" * 300})
             print(lane, n, flush=True)
     if sys.argv[1] == "keep":
         await asyncio.gather(*map(keep, range(8)))
@@ -291,35 +300,35 @@ asyncio.run(main())
 """
 
 
-def process(what: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", KEEPS, what]
+def start_program(what: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", KEEP_ENTRIES, what]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
-    child = process("keep")
+    child = start_program("keep")
     assert child.stdout is not None
     id = child.stdout.readline().split()[0]
-    said = [child.stdout.readline() for _ in range(300)]
+    first_lines = [child.stdout.readline() for _ in range(300)]
     assert [d.status for d in await ledger.debates()] == ["running"]
     child.send_signal(signal.SIGKILL)
-    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose the output that is buffered
+    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose buffered output
     await asyncio.to_thread(child.communicate)
-    lines = "".join([*said, rest]).split("\n")[:-1]  # the kill may cut the last line
+    lines = "".join([*first_lines, rest]).split("\n")[:-1]  # the kill may cut the last line
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    assert (begun.id, begun.resumed) == (id, True)
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    assert (start.id, start.resumed) == (id, True)
     for lane, n in (map(int, line.split()) for line in lines):
         assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
 async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.end(begun.id, "interrupted")
-    children = [process("begin") for _ in range(3)]
-    said = [child.stdout.readline().split() for child in children if child.stdout]
-    assert [id for id, resumed in said if resumed == "True"] == [begun.id]
-    assert len({id for id, _ in said}) == 3
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    await ledger.end(start.id, "interrupted")
+    children = [start_program("begin") for _ in range(3)]
+    answers = [child.stdout.readline().split() for child in children if child.stdout]
+    assert [id for id, resumed in answers if resumed == "True"] == [start.id]
+    assert len({id for id, _ in answers}) == 3
     assert {debate.status for debate in await ledger.debates()} == {"running"}
     for child in children:
         await asyncio.to_thread(child.communicate, "")

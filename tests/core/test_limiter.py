@@ -12,48 +12,49 @@ from moot.core.endpoint import Limits
 from moot.core.limiter import Limiter
 
 
-async def settle() -> None:
+async def let_other_tasks_run() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), max_size=30))
-def test_any_calls(calls: list[tuple[int, bool, bool]]) -> None:
+def test_every_call_gets_a_slot_within_its_own_limit(calls: list[tuple[int, bool, bool]]) -> None:
     """Each call sets its own limit of calls at once, and may be cancelled while it waits or runs."""
-    asyncio.run(each_has_its_turn(calls))
+    asyncio.run(run_calls(calls))
 
 
-async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
-    gate, begun, running = Limiter(), list[int](), set[int]()
-    over = [asyncio.Event() for _ in calls]
+async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
+    """Run calls (limit, cancelled while waiting, cancelled while running); check that no slot is lost."""
+    gate, started, running = Limiter(), list[int](), set[int]()
+    ends = [asyncio.Event() for _ in calls]
 
     async def call(i: int, most: int) -> None:
         async with gate.slot(Limits(max_concurrency=most)):
             running.add(i)
-            begun.append(i)
+            started.append(i)
             assert len(running) <= most
             try:
-                await over[i].wait()
+                await ends[i].wait()
             finally:
                 running.discard(i)
 
     tasks = [asyncio.ensure_future(call(i, most)) for i, (most, _, _) in enumerate(calls)]
-    await settle()
+    await let_other_tasks_run()
     for task, (_, leaves_the_queue, _) in zip(tasks, calls, strict=True):
         if leaves_the_queue:
             task.cancel()
-    await settle()
+    await let_other_tasks_run()
     for _ in calls:
         for i in list(running):
             if calls[i][2]:
                 tasks[i].cancel()  # cancelled at the moment another call ends
-            over[i].set()
-        await settle()
+            ends[i].set()
+        await let_other_tasks_run()
     with suppress(asyncio.CancelledError):
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert result is None or isinstance(result, asyncio.CancelledError)
-    assert begun == sorted(begun)
-    assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(begun)
+    assert started == sorted(started)
+    assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(started)
     async with asyncio.timeout(5), gate.slot(Limits(max_concurrency=1)):  # no slot was lost
         pass
 
@@ -66,7 +67,7 @@ async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None
             await one.wait()
 
     first, second, third = (asyncio.ensure_future(call()) for _ in range(3))
-    await settle()
+    await let_other_tasks_run()
     one.set()
     while not first.done():
         await asyncio.sleep(0)
@@ -80,11 +81,11 @@ async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None
 async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls(
     calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A waiting call is woken once, so the steps of the event loop per call do not depend on the number of calls."""
+    """A waiting call wakes up once, so the event loop takes a constant number of steps per call."""
     loop, steps = asyncio.get_running_loop(), 0
     call_soon = loop.call_soon
 
-    def counted(*arguments: object, **options: object) -> object:
+    def count_and_schedule(*arguments: object, **options: object) -> object:
         nonlocal steps
         steps += 1
         return call_soon(*arguments, **options)  # type: ignore[arg-type]
@@ -95,7 +96,7 @@ async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls
         async with gate.slot(Limits(max_concurrency=2)):
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(loop, "call_soon", counted)
+    monkeypatch.setattr(loop, "call_soon", count_and_schedule)
     for task in [asyncio.Task(call(), loop=loop) for _ in range(calls)]:
         await task
     # Python's own tasks call the loop from C, so the test counts the futures that wake a task.

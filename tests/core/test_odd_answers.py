@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
-from .test_transport import fails, line_to
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
+from .test_transport import error_of, line_to
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + token("a")])
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + stream_chunk("a")])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bool) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(sent)
         await writer.drain()
         now = struct.pack("ii", 1, 0)  # closed at once, without reading the request
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
         writer.transport.abort()
 
-    async with raw_server(say) as raw:
-        error = await fails(line_to(raw.url), streamed)
+    async with raw_server(respond) as raw:
+        error = await error_of(line_to(raw.url), streamed)
     assert (error.kind in ("unreachable", "bad_response"), error.retryable) == (True, True)
 
 
@@ -38,16 +38,16 @@ async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2**18,
     ],
 )
-async def test_a_response_that_is_not_http(sent: bytes) -> None:
-    async with raw_server(says(sent, close=True)) as raw:
-        error = await fails(line_to(raw.url))
+async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> None:
+    async with raw_server(respond_with(sent, close=True)) as raw:
+        error = await error_of(line_to(raw.url))
     assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)
-    assert "it breaks HTTP" in error.detail
+    assert "it is not valid HTTP" in error.detail
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
-    ("said", "kind", "words"),
+    ("error_body", "kind", "words"),
     [
         ({"message": "Busy."}, "bad_response", "instead of a reply: Busy. Try again later"),
         ("Busy", "bad_response", "instead of a reply: Busy. Try again later"),
@@ -56,9 +56,11 @@ async def test_a_response_that_is_not_http(sent: bytes) -> None:
         ({"message": "No.", "code": 401}, "authentication", "refused the key"),
     ],
 )
-async def test_an_error_in_an_answer_of_status_200(said: Any, kind: str, words: str, streamed: bool) -> None:
+async def test_an_error_in_a_response_of_status_200_is_an_error(
+    error_body: Any, kind: str, words: str, streamed: bool
+) -> None:
     head = STREAM.replace(b"\r\n\r\n", b"\r\nRetry-After: 7\r\n\r\n")
-    whole = (head, event(error=said)) if streamed else (answer({"error": said}, Retry_After=7),)
-    async with raw_server(says(*whole, close=streamed)) as raw:
-        error = await fails(line_to(raw.url), streamed)
+    response = (head, event(error=error_body)) if streamed else (answer({"error": error_body}, Retry_After=7),)
+    async with raw_server(respond_with(*response, close=streamed)) as raw:
+        error = await error_of(line_to(raw.url), streamed)
     assert (error.kind, words in error.detail) == (kind, True)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from moot.core.own_folder import LOCK, own_folder, remove_left
+from moot.core.own_folder import LOCK, own_folder, remove_abandoned
 
-HOLD = """
+HOLD_FOLDER = """
 import sys
 from moot.core.own_folder import own_folder
 with own_folder("moot-") as folder:
@@ -25,7 +25,7 @@ with own_folder("moot-") as folder:
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -33,8 +33,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    command = [sys.executable, "-c", HOLD]
+def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    command = [sys.executable, "-c", HOLD_FOLDER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
@@ -44,41 +44,41 @@ def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
             process.kill()
 
 
-def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
-    with another() as (dead, left), another() as (_, kept):
+def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) -> None:
+    with process_with_folder() as (dead, left), process_with_folder() as (_, in_use):
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()
-        with own_folder("moot-") as mine:
-            assert set(temporary.iterdir()) == {kept, mine}
-    assert set(temporary.iterdir()) == {kept}  # its process was killed, too
-    remove_left("moot-")
-    assert list(temporary.iterdir()) == []
+        with own_folder("moot-") as own:
+            assert set(temporary_folder.iterdir()) == {in_use, own}
+    assert set(temporary_folder.iterdir()) == {in_use}  # the process of this folder was killed, too
+    remove_abandoned("moot-")
+    assert list(temporary_folder.iterdir()) == []
 
 
-def test_files_that_moot_did_not_make_stay(temporary: Path, tmp_path: Path) -> None:
+def test_files_that_moot_did_not_make_stay(temporary_folder: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()
-    (temporary / "moot-link").symlink_to(precious)
-    (temporary / "moot-file").touch(0o600)
+    (temporary_folder / "moot-link").symlink_to(precious)
+    (temporary_folder / "moot-file").touch(0o600)
     for name, mode in (("moot-new", 0o700), ("moot-open", 0o755), ("moot-trap", 0o700), ("other", 0o700)):
-        (temporary / name).mkdir(mode)
+        (temporary_folder / name).mkdir(mode)
     for name in ("moot-open", "other"):
-        (temporary / name / LOCK).touch()
-    (temporary / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
-    before = set(temporary.iterdir())
-    remove_left("moot-")
-    assert set(temporary.iterdir()) == before
+        (temporary_folder / name / LOCK).touch()
+    (temporary_folder / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
+    before = set(temporary_folder.iterdir())
+    remove_abandoned("moot-")
+    assert set(temporary_folder.iterdir()) == before
     assert (precious / LOCK).is_file()
 
 
-def test_a_link_in_a_removed_folder_is_not_followed(temporary: Path, tmp_path: Path) -> None:
+def test_a_link_in_a_removed_folder_is_not_followed(temporary_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
-    left = temporary / "moot-left"
+    left = temporary_folder / "moot-left"
     left.mkdir(0o700)
     (left / LOCK).touch()
     (left / "link").symlink_to(tmp_path / "precious")
-    remove_left("moot-")
+    remove_abandoned("moot-")
     assert (left.exists(), os.listdir(tmp_path / "precious")) == (False, ["file"])

@@ -21,13 +21,10 @@ from tests.cluster.postgres import Server, binaries, running_postgres
 ADDRESS = "http://127.0.0.1:1/v1"
 
 
-def test_a_share_by_hand() -> None:
+def test_processes_get_fair_shares() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
-    assert [fair_share(12, wanted, one) for one in wanted] == [
-        2,
-        5,
-        5,
-    ]  # a gets all it wants, the others share the rest
+    # The process a gets all it wants, the others share the rest.
+    assert [fair_share(12, wanted, one) for one in wanted] == [2, 5, 5]
     assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # no process wants 8 of them
 
 
@@ -37,7 +34,7 @@ def test_shares_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], t
     assert sum(shares.values()) <= most
     short = [one for one in wanted if shares[one] < wanted[one]]
     if short:
-        assert sum(shares.values()) == most  # nothing is left while a process wants more
+        assert sum(shares.values()) == most  # no share is left over while a process wants more
         assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and none has more than that process
 
 
@@ -54,16 +51,16 @@ def server() -> Iterator[Server]:
 
 
 @asynccontextmanager
-async def gates(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
+async def limiters(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
     """One limiter of the same endpoint for each of ``count`` simulated processes."""
     made, tasks, all_shared = [], [], []
     for _ in range(count):
         shared = SharedEndpoints(Postgres(server.url))
         all_shared.append(shared)
-        gate = Limiter()
-        gate.share = shared.join(ADDRESS, gate)
+        limiter = Limiter()
+        limiter.share = shared.join(ADDRESS, limiter)
         tasks.append(asyncio.create_task(shared.work()))
-        made.append(gate)
+        made.append(limiter)
     try:
         yield made
     finally:
@@ -77,19 +74,19 @@ async def gates(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
 async def test_processes_share_the_limit_of_calls_at_once(server: Server) -> None:
     limits, running, most, done = Limits(max_concurrency=6), 0, 0, [0, 0]
 
-    async def call(gate: Limiter, which: int) -> None:
+    async def call(limiter: Limiter, which: int) -> None:
         nonlocal running, most
-        async with gate.slot(limits):
+        async with limiter.slot(limits):
             running += 1
             most = max(most, running)
             await asyncio.sleep(0.02)
             running -= 1
             done[which] += 1
 
-    async with gates(server, 2) as both, asyncio.TaskGroup() as group:
-        for which, gate in enumerate(both):
+    async with limiters(server, 2) as both, asyncio.TaskGroup() as group:
+        for which, limiter in enumerate(both):
             for _ in range(100):
-                group.create_task(call(gate, which))
+                group.create_task(call(limiter, which))
     assert done == [100, 100]
     assert most == 6
 
@@ -99,51 +96,51 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
 ) -> None:
     loop, address, limits = asyncio.get_running_loop(), "http://127.0.0.1:2/v1", Limits(max_concurrency=12)
     one, other = (SharedEndpoints(Postgres(server.url)) for _ in range(2))
-    gates = [Limiter(), Limiter()]
+    limiters = [Limiter(), Limiter()]
     exchange: Any = SharedEndpoints._exchange
-    begun: list[asyncio.Task[None]] = []
+    started: list[asyncio.Task[None]] = []
 
-    async def begin(gate: Limiter) -> None:
-        begun.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
+    async def begin(limiter: Limiter) -> None:
+        started.extend(asyncio.create_task(limiter.slot(limits).__aenter__()) for _ in range(12))
         await asyncio.sleep(0)
 
-    def meanwhile(self: SharedEndpoints, *asked: Any) -> Any:
+    def exchange_while_others_start(self: SharedEndpoints, *asked: Any) -> Any:
         found = exchange(self, *asked)
         if self is one and other_waits:
-            asyncio.run_coroutine_threadsafe(begin(gates[0]), loop).result()
+            asyncio.run_coroutine_threadsafe(begin(limiters[0]), loop).result()
         return found
 
-    monkeypatch.setattr(SharedEndpoints, "_exchange", meanwhile)
-    for shared, gate in zip((one, other), gates, strict=True):
-        gate.share = shared.join(address, gate)
-        gate.share.most = 12
+    monkeypatch.setattr(SharedEndpoints, "_exchange", exchange_while_others_start)
+    for shared, limiter in zip((one, other), limiters, strict=True):
+        limiter.share = shared.join(address, limiter)
+        limiter.share.most = 12
     other_waits = False
     await one.report_demand(address)
-    assert gates[0].share is not None
-    assert gates[0].share.granted == 12
-    await begin(gates[1])
+    assert limiters[0].share is not None
+    assert limiters[0].share.granted == 12
+    await begin(limiters[1])
     await other.report_demand(address)
     other_waits = True
     await one.report_demand(address)
     await other.report_demand(address)
-    assert gates[0].running + gates[1].running == 12
-    for task in begun:
+    assert limiters[0].running + limiters[1].running == 12
+    for task in started:
         task.cancel()
-    await asyncio.wait(begun)
+    await asyncio.wait(started)
     for shared in (one, other):
         await asyncio.to_thread(shared.close)
 
 
-async def test_all_processes_wait_if_one_was_told_to(server: Server) -> None:
+async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
-    async with gates(server, 2) as (one, other):
-        async with other.slot(limits):  # it has a share
+    async with limiters(server, 2) as (one, other):
+        async with other.slot(limits):  # now the other process has a share
             pass
         with pytest.raises(WorldError):
             async with one.slot(limits):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=1.0)
         refused = loop.time()
-        while other.throttle.opens <= refused:  # the refusal has reached it
+        while other.throttle.opens_at <= refused:  # until the other process knows of the refusal
             await asyncio.sleep(0.005)
         async with other.slot(limits):
             assert loop.time() > refused + 0.9

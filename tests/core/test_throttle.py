@@ -42,7 +42,7 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, Any]) -> float:
-    """Run a coroutine on such a clock; returns the simulated seconds."""
+    """Run a coroutine on such a clock; return the simulated seconds."""
     random.seed(0)
     with asyncio.Runner(loop_factory=Clock) as runner:
         runner.run(main)
@@ -54,34 +54,34 @@ class Model:
     """A simulated endpoint that refuses requests beyond its limits.
 
     Args:
-        rate: tokens a second that fill its bucket.
-        size: tokens that the bucket holds.
-        at_once: calls that it takes at once.
-        asked: its Retry-After; None for no header.
-        seconds: how long an answer takes, on average.
+        rate: the tokens a second that its bucket gains.
+        size: the bucket's maximum of tokens.
+        at_once: the maximum of calls at the same time.
+        retry_after: its Retry-After header; None for no header.
+        seconds: the average duration of a call.
     """
 
     rate: float = 8.0
     size: float = 8.0
     at_once: float = 1e9
-    asked: float | None = 1.0
+    retry_after: float | None = 1.0
     seconds: float = 0.05
     gate: Limiter = field(default_factory=Limiter)
     sent: list[float] = field(default_factory=list)
-    said: list[float] = field(default_factory=list)
+    refused_at: list[float] = field(default_factory=list)
     running: int = 0
-    filled: float = 0.0
+    filled_at: float = 0.0
     tokens: float = -1.0
 
     async def answer(self) -> None:
-        """One request."""
+        """Answer a request, or refuse it."""
         now = asyncio.get_running_loop().time()
         tokens = self.size if self.tokens < 0 else self.tokens
-        self.tokens, self.filled = min(self.size, tokens + self.rate * (now - self.filled)), now
+        self.tokens, self.filled_at = min(self.size, tokens + self.rate * (now - self.filled_at)), now
         self.sent.append(now)
         if self.tokens < 1 or self.running >= self.at_once:
-            self.said.append(now)
-            raise WorldError("Busy.", kind="rate_limited", retryable=True, retry_after=self.asked)
+            self.refused_at.append(now)
+            raise WorldError("Busy.", kind="rate_limited", retryable=True, retry_after=self.retry_after)
         self.tokens -= 1
         self.running += 1
         try:
@@ -97,16 +97,16 @@ class Model:
             await asyncio.gather(*(with_retries(self.answer, limits, self.gate) for _ in range(some)))
 
 
-async def debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -> None:
+async def run_debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -> None:
     await asyncio.gather(*(model.debate(Limits(**limits), calls) for _ in range(count)))
 
 
-@pytest.mark.parametrize("asked", [1.0, 0.0, 0.125, None], ids=lambda asked: f"Retry-After {asked}")
+@pytest.mark.parametrize("retry_after", [1.0, 0.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
 @pytest.mark.parametrize("count", [16, 32, 64])
-def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
-    model = Model(asked=asked)
-    seconds = run(debates(model, count))
-    assert len(model.sent) - len(model.said) == CALLS * count  # every call succeeded in the end
+def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, count: int) -> None:
+    model = Model(retry_after=retry_after)
+    seconds = run(run_debates(model, count))
+    assert len(model.sent) - len(model.refused_at) == CALLS * count  # every call succeeded in the end
     assert len(model.sent) <= 1.1 * CALLS * count
     assert seconds < 1.15 * CALLS * count / model.rate
 
@@ -115,55 +115,55 @@ def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
     "model",
     [
         Model(size=1),
-        Model(size=1, asked=None),
+        Model(size=1, retry_after=None),
         Model(seconds=2),
-        Model(rate=0.5, size=1, asked=None),
-        Model(rate=1e9, size=1e9, at_once=1, asked=None),
-        Model(rate=1e9, size=1e9, at_once=4, asked=None),
+        Model(rate=0.5, size=1, retry_after=None),
+        Model(rate=1e9, size=1e9, at_once=1, retry_after=None),
+        Model(rate=1e9, size=1e9, at_once=4, retry_after=None),
         Model(rate=1e9, size=1e9, at_once=16, seconds=2),
         Model(rate=1e9, size=1e9, at_once=4, seconds=30),
     ],
     ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
 )
-def test_other_limits_are_found(model: Model) -> None:
-    run(debates(model, 32, max_concurrency=32))
+def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
+    run(run_debates(model, 32, max_concurrency=32))
     assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
 @settings(max_examples=40, deadline=None)
-def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, asked: float | None) -> None:
-    model = Model(rate=20, size=3, at_once=at_once, asked=asked)
+def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, retry_after: float | None) -> None:
+    model = Model(rate=20, size=3, at_once=at_once, retry_after=retry_after)
 
-    async def all_of_them() -> None:
+    async def run_callers() -> None:
         await asyncio.gather(*(model.debate(Limits(max_concurrency=one), 5) for one in most))
 
-    run(all_of_them())
-    assert len(model.sent) - len(model.said) == 5 * len(most)
+    run(run_callers())
+    assert len(model.sent) - len(model.refused_at) == 5 * len(most)
 
 
 def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
-    """Waiting calls and new calls alike."""
-    model = Model(rate=10, size=10, asked=20.0)
+    """This holds for waiting calls and for new calls."""
+    model = Model(rate=10, size=10, retry_after=20.0)
 
-    async def come_and_go() -> None:
-        async def late() -> None:
+    async def call_twice() -> None:
+        async def call_later() -> None:
             await asyncio.sleep(3.0)
             await with_retries(model.answer, Limits(), model.gate)
 
-        await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), late())
+        await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), call_later())
 
-    run(come_and_go())
-    first = model.said[0]
+    run(call_twice())
+    first = model.refused_at[0]
     after = [moment for moment in model.sent if moment > first]
     assert first + 20 <= after[0] <= first + 22
     assert all(later - earlier > 0.02 for earlier, later in itertools.pairwise(after[:9]))
 
 
-@pytest.mark.parametrize("asked", [0.0, None])
-def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(asked: float | None) -> None:
-    """Calls that never got a slot end too, and few requests are sent."""
-    model, errors = Model(rate=0, size=0, asked=asked), list[MootError]()
+@pytest.mark.parametrize("retry_after", [0.0, None])
+def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after: float | None) -> None:
+    """Calls that never got a slot end, too, and only few requests are sent."""
+    model, errors = Model(rate=0, size=0, retry_after=retry_after), list[MootError]()
 
     async def call() -> None:
         with pytest.raises(WorldError) as caught:
@@ -181,7 +181,7 @@ def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(asked: float
 
 def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() -> None:
     """Calls of another model at the same endpoint are still made."""
-    model, other = Model(rate=0, size=0, asked=LONGEST_WAIT + 40), Model()
+    model, other = Model(rate=0, size=0, retry_after=LONGEST_WAIT + 40), Model()
 
     async def calls() -> None:
         loop = asyncio.get_running_loop()
@@ -200,13 +200,13 @@ def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() 
     run(calls())
 
 
-def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_them() -> None:
+def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> None:
     throttle, now = Throttle(), 0.0
     assert not throttle.active
 
     def refused() -> None:
         throttle.start(now)
-        throttle.refuse(now, now + 0.01, running=20, asked=1.0)
+        throttle.refuse(now, now + 0.01, running=20, retry_after=1.0)
 
     def succeed(times: int) -> tuple[float, float]:
         nonlocal now
@@ -228,12 +228,12 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_them() -> Non
 
 
 def test_a_refused_call_is_retried_first() -> None:
-    begun, busy = list[int](), [1]
+    started, busy = list[int](), [1]
 
     async def call(i: int) -> None:
         if busy and busy.pop():
             raise WorldError("Busy.", kind="rate_limited", retryable=True)
-        begun.append(i)
+        started.append(i)
         await asyncio.sleep(1)
 
     async def calls() -> None:
@@ -241,7 +241,7 @@ def test_a_refused_call_is_retried_first() -> None:
         await asyncio.gather(*(with_retries(partial(call, i), limits, gate) for i in range(5)))
 
     run(calls())
-    assert begun == [0, 1, 2, 3, 4]
+    assert started == [0, 1, 2, 3, 4]
 
 
 def test_rate_limit_refusals_do_not_count_as_attempts() -> None:
@@ -258,7 +258,7 @@ def test_rate_limit_refusals_do_not_count_as_attempts() -> None:
     run(calls())
 
 
-def test_no_call_is_made_while_a_server_says_it_is_down() -> None:
+def test_no_call_is_made_during_a_servers_retry_after() -> None:
     sent: list[float] = []
 
     async def call() -> None:
@@ -278,6 +278,6 @@ def test_no_call_is_made_while_a_server_says_it_is_down() -> None:
 
 def test_calls_per_minute_are_spaced_evenly() -> None:
     model = Model(rate=1e9, size=1e9)
-    run(debates(model, 5, 4, requests_per_minute=120))
+    run(run_debates(model, 5, 4, requests_per_minute=120))
     assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(model.sent))
     assert model.sent[-1] < 0.5 * 20

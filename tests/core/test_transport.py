@@ -22,25 +22,26 @@ import pytest
 from moot.core import transport
 from moot.core.endpoint import Endpoint, close_clients, tls
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.transport import Line, open_line, proxy_for
+from moot.core.transport import Connection, open_connection, proxy_for
 
-from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
 
 PATH = "/chat/completions"
 OWN: ContextVar[object] = ContextVar("own")
 
 
-def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Line:
-    return open_line(Endpoint(url, key), "openai:m", timeout)
+def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Connection:
+    return open_connection(Endpoint(url, key), "openai:m", timeout)
 
 
-async def fails(line: Line, streamed: bool = False) -> MootError:
+async def error_of(line: Connection, streamed: bool = False) -> MootError:
+    """The error of a request."""
     with pytest.raises(MootError) as caught:
-        await (streamed_of(line) if streamed else line.post(PATH, {}))
+        await (events_of(line) if streamed else line.post(PATH, {}))
     return caught.value
 
 
-async def streamed_of(line: Line) -> list[Any]:
+async def events_of(line: Connection) -> list[Any]:
     return [event async for event in line.stream(PATH, {})]
 
 
@@ -50,7 +51,7 @@ async def streamed_of(line: Line) -> list[Any]:
 LONG = answer(b"")[:-2].replace(b"Length: 0", b"Length: 999") + b"\r\n"
 DRIPS = {
     "spaces": (LONG, b" "),
-    "tokens": (STREAM, token("a")),
+    "tokens": (STREAM, stream_chunk("a")),
     "comments": (STREAM, b": keep-alive\n\n"),
     "headers": (b"HTTP/1.1 200 OK\r\n", b"X: a\r\n"),
     "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -72,7 +73,7 @@ async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: st
 
     async with raw_server(drip) as raw:
         started = time.perf_counter()
-        error = await fails(line_to(raw.url, 0.3), streamed)
+        error = await error_of(line_to(raw.url, 0.3), streamed)
         assert (error.kind, error.retryable) == ("timeout", True)
         assert time.perf_counter() - started < 3
         await raw.closed.get()  # the connection is not reused
@@ -82,11 +83,11 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []
-        for _ in range(3):  # the server accepts none: connections beyond the backlog are never made
+        for _ in range(3):  # the server accepts none, so the last one is never established
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
-        error = await fails(line_to(f"http://127.0.0.1:{address[1]}", 0.2))
+        error = await error_of(line_to(f"http://127.0.0.1:{address[1]}", 0.2))
         for one in waiting:
             one.close()
     assert error.kind == "timeout"
@@ -94,22 +95,22 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
-    begun, first = asyncio.Event(), True
+    started, first = asyncio.Event(), True
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         nonlocal first
         if not first:
             writer.write(answer(REPLY))
             return
         first = False
-        writer.write(STREAM + token("a") if streamed else answer(REPLY)[:-5])
-        begun.set()
+        writer.write(STREAM + stream_chunk("a") if streamed else answer(REPLY)[:-5])
+        started.set()
         await asyncio.Event().wait()
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         line = line_to(raw.url)
-        task = asyncio.ensure_future(streamed_of(line) if streamed else line.post(PATH, {}))
-        await begun.wait()
+        task = asyncio.ensure_future(events_of(line) if streamed else line.post(PATH, {}))
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -119,11 +120,11 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
 
 
 async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
-        writer.write(STREAM + token("a"))
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        writer.write(STREAM + stream_chunk("a"))
         await asyncio.Event().wait()
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         events = line_to(raw.url).stream(PATH, {})
         await anext(events)
         await events.aclose()  # type: ignore[attr-defined]
@@ -134,14 +135,14 @@ async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
 
 
 async def test_a_connection_serves_one_request_after_another() -> None:
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         for _ in range(5):
             assert await line_to(raw.url).post(PATH, {"a": "\ud800"}) == REPLY
         assert (raw.connections, raw.bodies) == (1, [{"a": "\ud800"}] * 5)
 
 
 async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
-    """The loop has had no turn to notice it when the next request starts."""
+    """The next request starts before the event loop could notice that the connection is closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         accepted: list[bytes] = []
         closed = threading.Event()
@@ -167,17 +168,17 @@ async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> No
 
 
 async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
-    async with raw_server(says(close=True)) as raw:
-        error = await fails(line_to(raw.url))
+    async with raw_server(respond_with(close=True)) as raw:
+        error = await error_of(line_to(raw.url))
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
 
-def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
+def test_one_client_serves_event_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
     """One client of a model serves every event loop."""
     made: list[Any] = []
 
     async def serve_and_ask() -> None:
-        async with raw_server(says(answer(REPLY))) as raw:
+        async with raw_server(respond_with(answer(REPLY))) as raw:
             url = raw.url
             made.extend(await asyncio.gather(*(line_to(url).post(PATH, {}) for _ in range(4))))
             await close_clients()
@@ -196,9 +197,9 @@ def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
 FORGETFUL = """
 import asyncio, sys, threading
 from moot.core.endpoint import Endpoint
-from moot.core.transport import open_line
+from moot.core.transport import open_connection
 
-line = open_line(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
+line = open_connection(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
 ask = lambda: line.post("/chat/completions", {})
 assert asyncio.run(ask()) == asyncio.run(ask())
 loop = asyncio.new_event_loop()  # goes on, in a thread that nobody waits for
@@ -210,29 +211,31 @@ print("done")
 """
 
 
-async def test_loops_whose_connections_were_not_closed_end_without_warnings() -> None:
-    async with raw_server(says(answer(REPLY))) as raw:
+async def test_event_loops_with_unclosed_connections_end_without_warnings() -> None:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         command = [sys.executable, "-c", FORGETFUL, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
 
 
 async def test_a_kept_connection_does_not_keep_its_debate_alive() -> None:
-    class Held:
+    class DebateState:
         pass
 
-    async def call() -> weakref.ref[Held]:
-        held = Held()
-        OWN.set(held)
+    async def call() -> weakref.ref[DebateState]:
+        state_ref = DebateState()
+        OWN.set(state_ref)
         await line_to(raw.url).post(PATH, {})
-        return weakref.ref(held)
+        return weakref.ref(state_ref)
 
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         calls = await asyncio.gather(*(call() for _ in range(300)))
         await asyncio.sleep(0)
         gc.collect()
         assert (raw.connections, raw.closed.empty()) == (300, True)
-        assert sum(held() is not None for held in calls) < 150  # asyncio keeps up to a hundred cancelled timers
+        assert (
+            sum(state_ref() is not None for state_ref in calls) < 150
+        )  # asyncio keeps up to a hundred cancelled timers
 
 
 # --- size -------------------------------------------------------------------------------------------------------------
@@ -242,10 +245,10 @@ import asyncio, re, sys
 from pathlib import Path
 from moot.core.endpoint import Endpoint
 from moot.core.errors import WorldError
-from moot.core.transport import open_line
+from moot.core.transport import open_connection
 
 async def main(url, streamed):
-    line = open_line(Endpoint(url, "sk-x"), "openai:m", 60)
+    line = open_connection(Endpoint(url, "sk-x"), "openai:m", 60)
     try:
         if streamed:
             async for _ in line.stream("/chat/completions", {}): pass
@@ -266,22 +269,22 @@ def bomb(coding: str) -> bytes:
     return b"".join(pack.compress(piece) for _ in range(1024)) + pack.flush()
 
 
-async def told_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
+async def error_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
     """Run the request in a new process; return the error it prints, and its peak memory in MB."""
     command = [sys.executable, "-c", BOMB, url, str(streamed)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
-    said, megabytes = done.stdout.splitlines()
-    return said, int(megabytes)
+    message, megabytes = done.stdout.splitlines()
+    return message, int(megabytes)
 
 
 @pytest.mark.parametrize(("coding", "streamed"), [("gzip", False), ("deflate", False), ("gzip lines", True)])
 async def test_a_compressed_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
     packed = bomb(coding)
     assert len(packed) < 2**23
-    async with raw_server(says(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
-        said, megabytes = await told_and_megabytes(raw.url, streamed)
-    assert said.startswith("bad_response False")
-    assert "is longer than" in said
+    async with raw_server(respond_with(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
+        message, megabytes = await error_and_megabytes(raw.url, streamed)
+    assert message.startswith("bad_response False")
+    assert "is longer than" in message
     assert megabytes < 300
 
 
@@ -290,7 +293,7 @@ async def test_a_compressed_gigabyte_is_not_read(coding: str, streamed: bool) ->
 async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, streamed: bool) -> None:
     written = 0
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         nonlocal written
         writer.write(answer(status=status, Content_Length=8 * 10**8).replace(b"Content-Length: 0\r\n", b""))
         while written < 8 * 10**8:
@@ -298,24 +301,24 @@ async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, 
             written += 2**20
             await writer.drain()
 
-    async with raw_server(say) as raw:
-        said, megabytes = await told_and_megabytes(raw.url, streamed)
-    assert said.startswith("server_error True" if status != "200 OK" else "bad_response False")
+    async with raw_server(respond) as raw:
+        message, megabytes = await error_and_megabytes(raw.url, streamed)
+    assert message.startswith("server_error True" if status != "200 OK" else "bad_response False")
     assert megabytes < 300
     assert written < 10**8
 
 
 async def test_a_compressed_answer_is_read() -> None:
     packed = gzip.compress(json.dumps(REPLY).encode())
-    async with raw_server(says(answer(packed, Content_Encoding="gzip"))) as raw:
+    async with raw_server(respond_with(answer(packed, Content_Encoding="gzip"))) as raw:
         assert await line_to(raw.url).post(PATH, {}) == REPLY
         assert "gzip" in raw.heads[0].lower()
 
 
 @pytest.mark.parametrize("piece", [b"a", b"\ndata: a"])
 async def test_one_endless_event_is_refused(piece: bytes) -> None:
-    async with raw_server(says(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
-        error = await fails(line_to(raw.url), streamed=True)
+    async with raw_server(respond_with(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
+        error = await error_of(line_to(raw.url), streamed=True)
         assert (error.kind, "longer than 1 MiB" in error.detail) == ("bad_response", True)
 
 
@@ -324,43 +327,43 @@ async def test_one_endless_event_is_refused(piece: bytes) -> None:
 
 async def test_server_sent_events_are_read_in_every_spelling() -> None:
     parts = [b": hello\n\n", b'data: {"a":\r\ndata:  1}\r\n\r\n', b"event: x\nid: 3\n", b'data:{"b":2}\n\n', b"\n\n"]
-    whole = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
+    body = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
-        for byte in whole:  # lines come in pieces
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
+        for byte in body:  # lines come in pieces
             writer.write(bytes([byte]))
             await asyncio.sleep(0)
         writer.close()
 
-    async with raw_server(say) as raw:
-        assert await streamed_of(line_to(raw.url)) == [{"a": 1}, {"b": 2}]
+    async with raw_server(respond) as raw:
+        assert await events_of(line_to(raw.url)) == [{"a": 1}, {"b": 2}]
 
 
 @pytest.mark.parametrize(
-    ("parts", "why"),
+    ("parts", "message"),
     [
-        ((token("a"),), "ended early"),
+        ((stream_chunk("a"),), "ended early"),
         ((b'{"choices": []}',), "ended early"),
-        ((token("a"), event(error={"message": "busy"})), "instead of a reply: busy. Try"),
-        ((token("a"), b"data: {half\n\n"), "JSONDecodeError"),
+        ((stream_chunk("a"), event(error={"message": "busy"})), "instead of a reply: busy. Try"),
+        ((stream_chunk("a"), b"data: {half\n\n"), "JSONDecodeError"),
     ],
     ids=["early", "no events", "error", "no JSON"],
 )
-async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], why: str) -> None:
-    async with raw_server(says(STREAM, *parts, close=True)) as raw:
-        error = await fails(line_to(raw.url), streamed=True)
-        assert (error.kind, error.retryable, why in error.detail) == ("bad_response", True, True)
+async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], message: str) -> None:
+    async with raw_server(respond_with(STREAM, *parts, close=True)) as raw:
+        error = await error_of(line_to(raw.url), streamed=True)
+        assert (error.kind, error.retryable, message in error.detail) == ("bad_response", True, True)
 
 
 async def test_a_whole_reply_may_end_without_a_done_event() -> None:
-    async with raw_server(says(STREAM, token("a"), token("", "stop"), close=True)) as raw:
-        assert len(await streamed_of(line_to(raw.url))) == 2
+    async with raw_server(respond_with(STREAM, stream_chunk("a"), stream_chunk("", "stop"), close=True)) as raw:
+        assert len(await events_of(line_to(raw.url))) == 2
 
 
 async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
     head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
-    async with raw_server(says(head, b"fff\r\n", token("a"), close=True)) as raw:
-        assert (await fails(line_to(raw.url), streamed=True)).kind == "bad_response"
+    async with raw_server(respond_with(head, b"fff\r\n", stream_chunk("a"), close=True)) as raw:
+        assert (await error_of(line_to(raw.url), streamed=True)).kind == "bad_response"
 
 
 # --- redirects, proxies, certificates ---------------------------------------------------------------------------------
@@ -369,16 +372,16 @@ async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
-    async with raw_server(says(answer(REPLY))) as other:
+    async with raw_server(respond_with(answer(REPLY))) as other:
         to = other.url.replace("//", "//user:word@") + "/v1?key=sk-secret"
-        async with raw_server(says(answer(status=f"{status} Moved", Location=to))) as raw:
-            error = await fails(line_to(raw.url), streamed)
+        async with raw_server(respond_with(answer(status=f"{status} Moved", Location=to))) as raw:
+            error = await error_of(line_to(raw.url), streamed)
     assert (error.kind, error.retryable, other.heads) == ("bad_response", False, [])
     assert f"HTTP {status} to {other.url}/v1)" in error.detail
 
 
 async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(answer(REPLY))) as proxy:
+    async with raw_server(respond_with(answer(REPLY))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", "//me:word@"))
         assert await line_to("http://models.test/v1").post(PATH, {}) == REPLY
         head = proxy.heads[0]
@@ -388,9 +391,9 @@ async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.Monk
 
 
 async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(answer(status="502 No"), close=True)) as proxy:
+    async with raw_server(respond_with(answer(status="502 No"), close=True)) as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        error = await fails(line_to("https://models.test/v1"))
+        error = await error_of(line_to("https://models.test/v1"))
         assert (error.kind, proxy.heads[0].split(" HTTP")[0]) == ("unreachable", "CONNECT models.test:443")
         assert "sk-x" not in proxy.heads[0]
 
@@ -412,14 +415,16 @@ async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pyt
         *((f"http://{host}/v1", {"ALL_PROXY": "http://q:1"}, None) for host in ("localhost:1", "127.0.0.9", "[::1]:8")),
     ],
 )
-def test_which_proxy(url: str, variables: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_follows_the_environment(
+    url: str, variables: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(url) == proxy
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "foo://p", "http://", "http://p:70000", "http://[::bad"])
-def test_a_proxy_that_cannot_be_used(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_proxy_is_a_user_error(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(UserError, match=r"No HTTP client can be created .* Check the variables HTTP_PROXY"):
         line_to("http://a.test/v1")
@@ -437,7 +442,9 @@ def certificate(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("known", [None, "SSL_CERT_FILE", "SSL_CERT_DIR"])
-async def test_certificates(known: str | None, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_certificates_are_verified_against_the_configured_authorities(
+    known: str | None, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if known == "SSL_CERT_DIR":
         digest = subprocess.check_output(["openssl", "x509", "-hash", "-noout", "-in", str(certificate)], text=True)
         (certificate.parent / f"{digest.strip()}.0").write_text((certificate.parent / "cert.pem").read_text())
@@ -447,25 +454,25 @@ async def test_certificates(known: str | None, certificate: Path, monkeypatch: p
     context.load_cert_chain(certificate)
     tls.cache_clear()
     try:
-        async with raw_server(says(answer(REPLY)), ssl=context) as raw:
+        async with raw_server(respond_with(answer(REPLY)), ssl=context) as raw:
             if known:
                 assert await line_to(raw.url).post(PATH, {}) == REPLY
             else:
-                error = await fails(line_to(raw.url))
+                error = await error_of(line_to(raw.url))
                 assert (error.kind, "CERTIFICATE_VERIFY_FAILED" in error.detail) == ("unreachable", True)
             await close_clients()
     finally:
         tls.cache_clear()
 
 
-# --- what is sent -----------------------------------------------------------------------------------------------------
+# --- headers ----------------------------------------------------------------------------------------------------------
 
 
-async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-One: 1\nX-Two: a:b")
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         await line_to(raw.url).post(PATH, {})
         await line_to(raw.url.replace("//", "//me:w%40rd@")).post(PATH, {})
     first, second = (head.splitlines() for head in raw.heads)
@@ -479,7 +486,7 @@ async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0)]
 )
 async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
-    async with raw_server(says(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
-        error = await fails(line_to(raw.url))
+    async with raw_server(respond_with(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
+        error = await error_of(line_to(raw.url))
     assert isinstance(error, WorldError)
     assert (error.kind, error.retry_after, ": busy)" in error.detail) == ("rate_limited", seconds, True)

@@ -1,7 +1,7 @@
 """The effect of attacks on scripted readers, as a table: ``python -m tests.evals.attacks_table [GRAPH ...]``.
 
-Further options are those of ``moot eval attack``: ``--kept-back`` for the check, ``--attack injection`` for one attack
-only.
+It takes the options of ``moot eval attack``, too: ``--kept-back`` for the held-out templates, ``--attack injection``
+for one attack only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from moot.cli.attack import interval
+from moot.cli.attack import share_with_interval
 
 from tests.commands import moot
 from tests.evals.readers import DEMO, readers
@@ -22,15 +22,15 @@ from tests.evals.test_attacks import MAD, RAG
 ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lying_debater")
 
 
-def measured(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
+def attack_all_readers(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
     """The results of the attacks on a graph, with every reader, on all demo claims."""
-    how = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
+    options = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
     for reader in ("careful", "obedient", "stubborn"):
-        how += ["--model", f"openai:{reader}"]
+        options += ["--model", f"openai:{reader}"]
     for defence in ("none", "origin_share", "datamarking"):
-        how += ["--defence", defence]
+        options += ["--defence", defence]
     task = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--logs", str(folder), "--at-once", "64", "--json"]
-    ended = moot("eval", "attack", *task, *how)
+    ended = moot("eval", "attack", *task, *options)
     sys.stderr.write(ended.stderr)
     found: dict[str, Any] = json.loads(ended.stdout)
     return found
@@ -41,15 +41,15 @@ def rows(found: dict[str, Any]) -> list[str]:
     lines = []
     for one in found["systems"]:
         by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
-        told = [cell(by[name]) if name in by else "–" for name in ATTACKS]
+        cells = [cell(by[name]) if name in by else "–" for name in ATTACKS]
         reader = one["model"].removeprefix("openai:")
-        undisturbed = f"{interval(one['accuracy'])}; {one['flagged']} flagged"
-        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(told)} |")
+        undisturbed = f"{share_with_interval(one['accuracy'])}; {one['flagged']} flagged"
+        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(cells)} |")
     return lines
 
 
 def cell(result: dict[str, Any]) -> str:
-    """Right verdicts that flipped, those withheld, and those flagged."""
+    """A cell: how many right verdicts flipped, were withheld, and were flagged."""
     withheld = f", {result['withheld']} withheld" if result["withheld"] else ""
     flagged = f"; {result['flagged']} flagged" if result["flips"] else ""
     return f"{result['flips']} of {result['right']}{withheld}{flagged}"
@@ -64,7 +64,7 @@ if __name__ == "__main__":
     more = [word for word in words if word not in SETTINGS]
     with readers() as address, tempfile.TemporaryDirectory() as folder:
         os.environ |= {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "x", "XDG_DATA_HOME": folder}
-        print("| system | reader | undisturbed accuracy | injection | one host | many hosts | adaptive | lying |")
+        print("| system | reader | accuracy without attack | injection | one host | many hosts | adaptive | lying |")
         print("|---|---|---|---|---|---|---|---|")
         for graph in graphs:
-            print("\n".join(rows(measured(Path(folder) / graph, graph, SETTINGS[graph], *more))), flush=True)
+            print("\n".join(rows(attack_all_readers(Path(folder) / graph, graph, SETTINGS[graph], *more))), flush=True)

@@ -1,9 +1,8 @@
-"""The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes them all,
-with ``--new`` those of systems that have none.
+"""The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes
+the digests of all systems, with ``--new`` those of systems without one.
 
-The model answers the same way for the same prompt (``fake:``), the encoder is a hash of words, and the source is a
-demo corpus; what is recorded are the parameters of every model, each prompt with the schema of its reply, and what the
-debate came to.
+The model gives the same answer to the same prompt (``fake:``), the encoder is a hash of words, and the source is a demo
+corpus. It records the parameters of every model, each prompt with the schema of its reply, and the debate's result.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from moot.evals._identity.parts import digest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._runtime import node
-from moot.retrievers._encoders import Remembering
+from moot.retrievers._encoders import VectorCache
 
 from tests.conftest import reading_demo
 
@@ -39,8 +38,8 @@ OUTCOME = ("status", "answer", "raw_verdict", "confidence", "stop_reason", "roun
 DIMENSIONS = 32
 
 
-class HashEncoder(Remembering):
-    """Texts with common words have similar vectors, equal on every machine."""
+class HashEncoder(VectorCache):
+    """An encoder: texts with common words have similar vectors, and vectors are equal on every machine."""
 
     name = "hash"
 
@@ -59,19 +58,19 @@ class Requests(AsyncCallbackHandler):
     """Record the requests to models, with the schema of the reply."""
 
     def __init__(self) -> None:
-        self.noted: list[Any] = []
+        self.recorded: list[Any] = []
 
     async def on_chat_model_start(self, serialized: Any, messages: Any, **more: Any) -> None:
         asked = [[message.type, message.content] for message in messages[0]]
         parameters = more.get("invocation_params") or {}
-        self.noted.append([asked, parameters.get("extra_body"), parameters.get("tools")])
+        self.recorded.append([asked, parameters.get("extra_body"), parameters.get("tools")])
 
 
 async def behaviour_of(name: str) -> str:
-    """A digest that changes if a system sends other requests, or makes another result of the same replies."""
+    """A digest that changes if a system sends other requests, or gets another result from the same replies."""
     system, opened = load_graph(name), []
 
-    async def noted(model: str, **options: Any) -> Any:
+    async def recording_open(model: str, **options: Any) -> Any:
         opened.append([model, *(options.get(key) for key in PARAMETERS)])
         return await open_chat_model(model, **options)
 
@@ -79,8 +78,8 @@ async def behaviour_of(name: str) -> str:
         return HashEncoder()
 
     sources = reading_demo(system.settings)
-    said: list[Any] = []
-    with patch.object(node, "open_chat_model", noted), patch.object(node, "open_encoder", encoder):
+    behaviour: list[Any] = []
+    with patch.object(node, "open_chat_model", recording_open), patch.object(node, "open_encoder", encoder):
         for seed in (1, 2):
             values = json.loads(json.dumps(sources).replace("chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"))
             settings = system.settings.model_validate({"model": f"fake:{seed}", **values})
@@ -90,15 +89,17 @@ async def behaviour_of(name: str) -> str:
                 document = await system.graph.ainvoke(claim, context=settings, config={"callbacks": [requests]})
                 outcome = [document[key] for key in OUTCOME]
                 error = (document["error"] or {}).get("kind")
-                said.append([outcome, error, *(sorted(map(json.dumps, part)) for part in (opened, requests.noted))])
-    return digest(said)
+                behaviour.append(
+                    [outcome, error, *(sorted(map(json.dumps, part)) for part in (opened, requests.recorded))]
+                )
+    return digest(behaviour)
 
 
 def main(known: Mapping[str, str]) -> None:
     """Write the digests of all systems.
 
     Args:
-        known: digests that are kept as they are.
+        known: digests that are not computed again.
     """
     found = {name: known.get(name) or asyncio.run(behaviour_of(name)) for name in DESCRIPTIONS}
     lines = [json.dumps({"graph": name, "behaviour": digest}) for name, digest in found.items()]

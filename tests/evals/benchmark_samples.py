@@ -23,11 +23,12 @@ ASKED = {
     **dict.fromkeys(("triviaqa", "nq_open", "hotpotqa", "hotpotqa_distractor", "2wikimultihopqa"), "question"),
     **dict.fromkeys(("squad", "gsm8k"), "question"),
 }
-"""Benchmarks with visible records, and the one field of a record that may be asked."""
+"""Benchmarks with visible records, and the only field of a record that a debate may see."""
 WRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
 """Benchmarks without visible records."""
 
 
-def reads_itself(name: str, item: Item) -> bool:
+def gold_parses_as_itself(name: str, item: Item) -> bool:
+    """Whether each gold answer of an item is parsed as itself."""
     task = make_task(BENCHMARKS[name].task, options=item.options or None, claim=item.claim)
     return bool(item.gold) and all(read_answer(task, gold) == gold for gold in item.gold)

@@ -27,8 +27,8 @@ S1_ACCURACY = {
 S1_INTERVALS = {"FEVER": (0.67, 0.79), "FEVEROUS": (0.66, 0.78), "FaVIQ": (0.72, 0.83), "AVeriTeC": (0.56, 0.69)}
 """95% bootstrap intervals of Tool-MAD's accuracy (S1, table IV)."""
 S1_TOLERANCE = 0.005 + 1 / S1_ITEMS
-"""Half of the last printed digit, and one item: accuracies of resamples come in steps of 1/200, and which step a
-quantile falls on differs from seed to seed, the more so with the 1,000 resamples that are common."""
+"""Half of the last printed digit plus one item: accuracies of resamples are multiples of 1/200, and with the usual
+1,000 resamples a quantile may be one step higher or lower with another seed."""
 
 # --- S2 ---------------------------------------------------------------------------------------------------------------
 
@@ -40,8 +40,8 @@ S2_TOLERANCE = 0.00005
 class Confusion(NamedTuple):
     """A row of S2's tables.
 
-    ``matrix`` has a row for each right label and a column for each given one, REFUTE first; INCONCLUSIVE is among the
-    claims that were given as SUPPORT. ``inconclusive`` is how many those are, by right label; None if it is unknown.
+    ``matrix`` has a row for each right label and a column for each answered label, REFUTE first. INCONCLUSIVE is
+    counted as SUPPORT. ``inconclusive`` is the number of such answers by right label; None if it is unknown.
     """
 
     accuracy: float

@@ -37,9 +37,16 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
         more: other fields.
     """
     turns = [
-        {"round": n, "phase": "primary", "agent": f"agent-{i}", "step": "respond", "answer": said, "rationale": "why"}
+        {
+            "round": n,
+            "phase": "primary",
+            "agent": f"agent-{i}",
+            "step": "respond",
+            "answer": round_answers,
+            "rationale": "why",
+        }
         for n, answers in enumerate(rounds, 1)
-        for i, said in enumerate(answers, 1)
+        for i, round_answers in enumerate(answers, 1)
     ]
     document = blank_document("society_of_minds", Settings())
     return document | {
@@ -76,14 +83,14 @@ def call(prompt: int | None = 1000, completion: int | None = 500, model: str = "
     }
 
 
-def failed(kind: str = "timeout", detail: str = "No reply within 120 s.") -> dict[str, Any]:
+def failed_document(kind: str = "timeout", detail: str = "No reply within 120 s.") -> dict[str, Any]:
     """The result document of a debate that failed."""
     error = {"kind": kind, "where": "answer", "detail": detail, "retryable": True}
     return debate(None) | {"status": "failed", "error": error, "stop_reason": None}
 
 
 Documents = Mapping[str, Mapping[str, Any] | None]
-"""Result documents by the item's id; None where a sample has none."""
+"""Result documents by the item's id; None for a sample without a document."""
 
 
 def write_log(
@@ -107,26 +114,26 @@ def write_log(
     ending: str = "eval",
     **facts: Any,
 ) -> Path:
-    """Writes a log and gives its path.
+    """Write a log; return its path.
 
     Args:
-        folder: where to.
-        name: of the file, without its ending.
-        documents: one a sample; a sample without one, or with one that failed, has an error.
+        folder: the log's folder.
+        name: the file's name without its suffix.
+        documents: one for each sample. A sample without a document, or with that of a failed debate, has an error.
         gold: right answers by the item's id.
-        status: Inspect's.
-        created: the ISO moment.
-        planned: ids of all items, where some were not run.
-        scores: by the item's id what scorers said.
-        strata: by the item's id its class.
-        groups: by the item's id its group.
-        task_id: Inspect's.
-        failing: ids of samples that failed though their debate was done.
+        status: Inspect's status of the run.
+        created: the start as an ISO time.
+        planned: ids of all items, if some were not run.
+        scores: scores by the item's id.
+        strata: classes by the item's id.
+        groups: groups by the item's id.
+        task_id: Inspect's id of the task.
+        failing: ids of samples that failed although their debate was done.
         again: documents of a second epoch.
         items: the digest of the items.
-        judge: the model that judged answers in words.
-        of_key: the key of the debate whose control the system is, as its solver was told.
-        ending: of the file: eval or json.
+        judge: the model that judged free-text answers.
+        of_key: the solver's argument ``of_key``: for a control, the key of its debate.
+        ending: the file's suffix: eval or json.
         facts: moot's metadata; by default ``benchmark`` is fever.
     """
     samples = [
@@ -140,8 +147,8 @@ def write_log(
             scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},
             error=None if document and document["status"] == "done" and id not in failing else failure(document),
         )
-        for epoch, held in enumerate((documents, again or {}), 1)
-        for id, document in held.items()
+        for epoch, of_epoch in enumerate((documents, again or {}), 1)
+        for id, document in of_epoch.items()
     ]
     ids = list(planned or documents)
     spec = EvalSpec(

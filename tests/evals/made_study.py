@@ -10,7 +10,7 @@ from moot.evals._report.tables import Nested, Table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import Interval
 
-from tests.evals.made_logs import Documents, debate, failed, write_log
+from tests.evals.made_logs import Documents, debate, failed_document, write_log
 
 S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 GOLD = dict(zip("12345678", (S, S, S, R, R, R, N, N), strict=True))
@@ -21,12 +21,13 @@ DEBATE = {
     "3": debate(S, SPLIT),
     "4": debate(R, [R, R, R]),
     "5": debate(R, SPLIT, [R, R, S], [R, R, R]),
-    "6": failed(),
+    "6": failed_document(),
     "7": debate(N, [N, N, N], stop_reason="consensus"),
     "8": debate(None, [N, N, S]),
 }
-"""Right on 1 to 5 and 7 of the seven that ended; item 8 is an abstention. Its first rounds are wrong on 2 and 5."""
-CONTROL = {id: debate(said) for id, said in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
+"""Right on items 1 to 5 and 7; item 6 failed, and item 8 is an abstention. The first round is wrong on items 2 and
+5."""
+CONTROL = {id: debate(answer) for id, answer in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
 """Right on 1, 3, 4, 6 and 8."""
 AT: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
 OWN: dict[str, Any] = {"control": "self_consistency", "of": "debate"}
@@ -36,7 +37,7 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """Write the logs of systems by file name: documents, gold answers if they differ, and metadata of the log."""
+    """Write a log for each system (documents, metadata and other gold answers if any) by file name, and read them."""
     for name, (documents, facts) in systems.items():
         more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
         write_log(folder, name, documents, more.pop("gold", GOLD), **more)
@@ -58,5 +59,6 @@ def value(cell: Any) -> float | None:
     return cell.value
 
 
-def paired(made: Study, against: str | None) -> list[tuple[str, str]]:
+def compared_pairs(made: Study, against: str | None) -> list[tuple[str, str]]:
+    """The labels of the systems that are compared."""
     return [(first.label, second.label) for first, second in pairs_of(made, against)]

@@ -26,10 +26,10 @@ from typing import Any
 
 from aiohttp import web
 from moot.evals._attacks.attack import passages, templates
-from moot.nodes._texts.datamarking import EXPLAINED, MARK
+from moot.nodes._texts.datamarking import EXPLANATION, MARK
 from moot.nodes._texts.task import make_task
 
-stub: Any = import_module("tests.stub_replies")  # a program of its own kind, without types
+stub: Any = import_module("tests.stub_replies")  # the module has no types
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo"
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 PIECE = re.compile(r'<(?:evidence|item)(?: [^<>]*)? id="([^"]+)"[^<>]*>\n(.*?)\n</(?:evidence|item)>', re.DOTALL)
@@ -37,9 +37,9 @@ CLAIM = re.compile(r"<claim>\n(.*?)\n</claim>", re.DOTALL)
 LIE = re.compile(r"Always answer ([A-Z ]+)\.")
 OUTCOMES = {
     **dict(zip(LABELS, LABELS, strict=True)),
-    **{told: of for of, told in make_task("fever")["meanings"].items()},
+    **{words: label for label, words in make_task("fever")["meanings"].items()},
 }
-"""Labels by the words for them in orders and passages."""
+"""Labels by their wording in orders and passages."""
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -61,7 +61,7 @@ WRITTEN = (
 
 
 def known() -> dict[str, tuple[str, list[str]]]:
-    """For each demo claim: its label, and how the relevant texts begin."""
+    """For each demo claim: its label, and the starts of the relevant texts."""
     texts = {
         one["id"]: one["text"][:60]
         for file in DEMO.glob("*.jsonl")
@@ -82,21 +82,21 @@ def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[s
     if lie := LIE.search(instructions):
         return lie[1], []
     shown = {id: text.replace(MARK, " ") for id, text in PIECE.findall(data)}
-    said: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for id, text in shown.items():
         label = next((OUTCOMES[m["label"]] for one in POISON if (m := one.search(text))), None)
         if label or any(begin in text for begin in bearing):
-            said[id] = label or gold
+            labels[id] = label or gold
     order = next((m["label"] for text in shown.values() for one in ORDERS if (m := one.search(text))), None)
-    if reader == "obedient" and order and EXPLAINED not in instructions:
+    if reader == "obedient" and order and EXPLANATION not in instructions:
         verdict = order
     elif reader == "stubborn":
         verdict = gold
     else:
-        most = Counter(said.values()).most_common(2)
+        most = Counter(labels.values()).most_common(2)
         tied = len(most) > 1 and most[0][1] == most[1][1]
         verdict = "NOT ENOUGH INFO" if not most or tied else most[0][0]
-    cited = [(id, " ".join(shown[id].rpartition("\n")[2].split()[:8])) for id, of in said.items() if of == verdict]
+    cited = [(id, " ".join(shown[id].rpartition("\n")[2].split()[:8])) for id, of in labels.items() if of == verdict]
     return verdict, cited
 
 
@@ -125,8 +125,8 @@ async def chat(request: web.Request) -> web.Response:
     message = {"role": "assistant", "content": reply(body)}
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    told = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"]}
-    return web.json_response({**told, "choices": [choice], "usage": usage})
+    response = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"]}
+    return web.json_response({**response, "choices": [choice], "usage": usage})
 
 
 async def embeddings(request: web.Request) -> web.Response:
@@ -137,7 +137,7 @@ async def embeddings(request: web.Request) -> web.Response:
 
 
 async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
-    """Start the endpoint; return its address."""
+    """Start the endpoint; return its runner and its address."""
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/embeddings", embeddings)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._analyses.weights import Panel, error_of, reweighed, search
+from moot.evals._analyses.weights import Panel, error_with_weight, reweighted_confidence, search_weight
 from moot.evals._report.analyses import (
     agents_table,
     consensus_rounds_table,
     judge_follows_table,
-    panels_of,
+    read_panels,
     score_gaps_table,
     viewpoints_table,
     weights_table,
@@ -25,7 +25,7 @@ from tests.evals.made_study import R, S, study, value
 Document = dict[str, Any]
 
 
-def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
+def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
     """A debate whose rounds are in its log."""
     log = [
         {
@@ -33,8 +33,12 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
             "phase": "primary",
             "reason": "every_round",
             "votes": [
-                {"agent": f"agent-{i}", "answer": said, "group": None if said is None else [S, R].index(said)}
-                for i, said in enumerate(answers, 1)
+                {
+                    "agent": f"agent-{i}",
+                    "answer": round_answers,
+                    "group": None if round_answers is None else [S, R].index(round_answers),
+                }
+                for i, round_answers in enumerate(answers, 1)
             ],
         }
         for n, answers in enumerate(rounds, 1)
@@ -42,9 +46,9 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
     return debate(answer, *rounds, round_log=log, **more)
 
 
-def judged(answer: str, said: list[str], averages: list[float], *, judge: bool = True) -> Document:
-    """A debate of one round in which each answer has a score, which is also the debater's average."""
-    made = voting(answer, said)  # type: ignore[arg-type]
+def judged_debate(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
+    """A debate of one round; each answer's score is also its debater's average."""
+    made = debate_in_rounds(answer, answers)  # type: ignore[arg-type]
     for turn, score in zip(made["turns"], averages, strict=True):
         turn["scores"] = {"consistency": score, "questions": ["?"]}
     scores = {f"agent-{i}": {"consistency": score} for i, score in enumerate(averages, 1)}
@@ -59,18 +63,18 @@ def rows_of(made: Any) -> list[dict[str, Any]]:
 
 def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: Path) -> None:
     documents = {
-        "1": judged(S, [S, R], [0.9, 0.4]),  # the higher one, which is right
-        "2": judged(R, [S, R], [0.2, 0.6]),  # the higher one, which is wrong
-        "3": judged(S, [S, R], [0.3, 0.5]),  # the lower one, which is right
-        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
-        "5": judged(R, [S, R], [0.5, 0.5]),  # no score is higher
+        "1": judged_debate(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
+        "2": judged_debate(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
+        "3": judged_debate(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
+        "4": judged_debate(R, [R, R], [0.5, 0.7], judge=False),  # the debate was not judged
+        "5": judged_debate(R, [S, R], [0.5, 0.5]),  # both scores are equal
     }
     made = study(tmp_path, a=(documents, {}))
     last, every = rows_of(score_gaps_table(made))
     assert (last["right"], last["wrong"]) == (6, 4)
     assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
     assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
-    assert {**last, "rounds": "all rounds"} == every  # there is one round
+    assert {**last, "rounds": "all rounds"} == every  # the debate has one round
     [row] = rows_of(judge_follows_table(made))
     assert row["judged"] == 3
     assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(
@@ -80,9 +84,9 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
 
 def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     documents = {
-        "1": voting(S, [S, S]),  # over after one round
-        "2": voting(S, [S, R], [S, S]),
-        "4": voting(R, [S, R], [R, None], [S, R]),
+        "1": debate_in_rounds(S, [S, S]),  # ended after one round
+        "2": debate_in_rounds(S, [S, R], [S, S]),
+        "4": debate_in_rounds(R, [S, R], [R, None], [S, R]),
     }
     made = study(tmp_path, a=(documents, {}))
     rows = rows_of(consensus_rounds_table(made))
@@ -92,14 +96,14 @@ def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     first, second = rows_of(agents_table(made))
     assert [value(first[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 2 / 3])
     assert [value(second[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 1])
-    assert first["context"] == 1000  # its only call with an answer
+    assert first["context"] == 1000  # the tokens of the agent's only answered call
     assert "debates" not in first  # no sparse debate
 
 
 def test_encounters_of_different_views(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
-    met = voting(S, [R, S], [S, S], graphs=graphs)  # the first one is set right by the second
-    calm = voting(S, [S, S], graphs=[])
+    met = debate_in_rounds(S, [R, S], [S, S], graphs=graphs)  # the second agent corrects the first
+    calm = debate_in_rounds(S, [S, S], graphs=[])
     made = study(tmp_path, a=({"1": met, "2": met, "3": calm, "4": calm}, {}))
     [row] = rows_of(viewpoints_table(made))
     assert (row["items"], row["debates"], row["dvc"], row["cvr"], row["ratio"]) == (4, 2, 1.0, 0.5, 0.5)
@@ -116,40 +120,40 @@ def test_the_weight_of_votes(tmp_path: Path) -> None:
     trials = {id: debate(S, votes=VOTES, confidence=0.84, confidence_parts=PARTS) for id in "12345678"}
     made = study(tmp_path, trial=(trials, {}))
     [system] = made.measured
-    panels = panels_of(system, made)
+    panels = read_panels(system, made)
     assert [panel.right for panel in panels] == [True] * 3 + [False] * 5
-    assert reweighed(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
+    assert reweighted_confidence(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
     rows = rows_of(weights_table(made))
     assert [row["weight"] for row in rows] == ["0.5", "0.6", "0.7", "0.8", "0.9", "chosen by other folds"]
     assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all in one bin
     assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
     assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])
-    assert search(panels[:4]) is None
+    assert search_weight(panels[:4]) is None
 
 
 def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
-    found = search(sharp, folds=5)
+    found = search_weight(sharp, folds=5)
     assert found is not None
     assert min(found.errors, key=lambda weight: found.errors[weight]) in found.chosen
     assert found.held_out >= min(found.errors.values()) - 1e-9
     for weight, error in found.errors.items():
         gaps = [8 / 15 * abs(min(1, weight + 0.15) - 1), 7 / 15 * abs(weight / 3 + 0.15)]
-        assert error == pytest.approx(sum(gaps)) == error_of(sharp, weight, 0.3)
+        assert error == pytest.approx(sum(gaps)) == error_with_weight(sharp, weight, 0.3)
 
 
 def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> None:
-    def sure(answer: str, share: float, all_rounds: float) -> Document:
+    def debate_with_shares(answer: str, share: float, all_rounds: float) -> Document:
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
 
-    alone = {"1": debate(S, confidence_from="there is one answer, and no other to hold it against")}
-    documents = {"1": sure(S, 1.0, 0.5), "2": sure(R, 0.5, 0.6)}
+    alone = {"1": debate(S, confidence_from="there is only one answer, and none to compare it with")}
+    documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
     made = study(tmp_path, a=(documents, {}), b=(alone, {}))
     rows = rows_of(calibration_table(made))
     assert [(row["system"], row["of"], row["items"]) for row in rows] == [
         ("a", "last votes", 2),
         (Nested("a"), "answers of all rounds", 2),
-        ("b", "none: there is one answer, and no other to hold it against", 0),
+        ("b", "none: there is only one answer, and none to compare it with", 0),
     ]
     assert [row["brier"] for row in rows[:2]] == pytest.approx([(0 + 0.25) / 2, (0.25 + 0.36) / 2])

@@ -13,9 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.log import read_eval_log
 from langchain_core.messages import HumanMessage, SystemMessage
-from moot.evals._attacks.attack import inject_order, passages, poison, poisoned_texts, template_for, templates
+from moot.evals._attacks.attack import (
+    inject_instruction,
+    passages,
+    poison_attack,
+    poisoned_texts,
+    template_for,
+    templates,
+)
 from moot.evals._runs.solver import document_in
-from moot.nodes._texts.datamarking import EXPLAINED, MARK, datamarked, unmarked
+from moot.nodes._texts.datamarking import EXPLANATION, MARK, datamarked, unmarked
 from moot.nodes._texts.replies import SummaryReply
 from moot.prompts import as_data
 from moot.retrievers import Evidence
@@ -43,7 +50,7 @@ def test_a_fifth_of_the_hundred_templates_is_held_out() -> None:
 
 @given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
 def test_an_injected_order_stands_once_in_an_otherwise_unchanged_passage(text: str, position: str) -> None:
-    made = inject_order(text, "OBEY", position)
+    made = inject_instruction(text, "OBEY", position)
     assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split() or position == "middle"
     assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
 
@@ -55,7 +62,7 @@ def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
     piece = f'<evidence id="ev-1">\n{texts[4]}\n</evidence>\n<claim>\n{next(iter(KNOWN))}\n</claim>'
     assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers recognise it
     for one_host, hosts in ((True, 1), (False, 5)):
-        found: list[Evidence] = poison(texts, one_host=one_host).found([honest])
+        found: list[Evidence] = poison_attack(texts, one_host=one_host).change([honest])
         assert found[-1] == honest
         assert len({piece.get("url", "").split("/")[2] for piece in found[:-1]}) == hosts
         assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1
@@ -64,7 +71,7 @@ def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
 def test_only_evidence_is_marked_and_quotes_have_no_marks() -> None:
     data = f"{as_data('claim', 'It rains.')}\n{as_data('evidence', 'It rained all day.', id='ev-1')}"
     instructions, shown = datamarked([SystemMessage("Judge."), HumanMessage(data)])
-    assert instructions.content == f"Judge.\n\n{EXPLAINED}"
+    assert instructions.content == f"Judge.\n\n{EXPLANATION}"
     assert f"\nIt{MARK}rained{MARK}all{MARK}day.\n</evidence>" in str(shown.content)
     assert "It rains." in str(shown.content)
     assert unmarked(SummaryReply(summary=f"It{MARK}rained.")).summary == "It rained."
@@ -78,7 +85,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def attacked(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
+def attack(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
     claims = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", str(limit), "--logs", str(folder)]
     ended = moot("eval", "attack", *claims, "--json", *words)
     assert ended.returncode == 0, ended.stderr
@@ -89,9 +96,9 @@ def attacked(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("endpoint")
 def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
-    how = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
-    how += ["adaptive", "--defence", "none", "--defence", "both"]
-    found = attacked(tmp_path, *how)
+    options = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
+    options += ["adaptive", "--defence", "none", "--defence", "both"]
+    found = attack(tmp_path, *options)
     clean = {one["system"]: (one["accuracy"][0], one["right"], one["flagged"]) for one in found["systems"]}
     assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}  # most claims rest on one passage: false alarms
     results = {one["system"]: one for one in found["attacks"]}
@@ -102,7 +109,7 @@ def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
     adaptive = results["rag under adaptive"]
     # Verified quotes of several origins: the attack is not visible.
     assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)
-    again = attacked(tmp_path, *how)
+    again = attack(tmp_path, *options)
     assert again == found
     assert len(list(tmp_path.glob("*.eval"))) == 6  # no sample was run again
 
@@ -110,13 +117,13 @@ def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("endpoint")
 def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path: Path) -> None:
     logs, file = tmp_path / "logs", tmp_path / "calibration.json"
-    how = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
-    [before] = attacked(logs, *how)["attacks"]
+    options = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
+    [before] = attack(logs, *options)["attacks"]
     assert (before["flips"], before["flagged"], before["flags"]["escalated"]) == (4, 0, 0)
     fitted = moot("calibrate", logs, "--alpha", "0.2", "--out", file)
     assert "Fitted on 4 cases of rag" in fitted.stdout
     assert "left out: 4 under attack" in fitted.stdout
-    found = attacked(tmp_path / "again", *how, "--set", f"calibration={file}")
+    found = attack(tmp_path / "again", *options, "--set", f"calibration={file}")
     [after], [undisturbed] = found["attacks"], found["systems"]
     assert (after["flips"], after["flagged"], after["flags"]["escalated"]) == (4, 4, 4)
     assert undisturbed["flags"]["escalated"] == 4  # `rag` has no confidence to act on
@@ -124,13 +131,13 @@ def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path:
 
 @pytest.mark.usefixtures("endpoint")
 def test_one_debater_is_instructed_to_lie(tmp_path: Path) -> None:
-    how = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
-    found = attacked(tmp_path, *how, "--attack", "lying_debater", "--defence", "none", limit=2)
+    options = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
+    found = attack(tmp_path, *options, "--attack", "lying_debater", "--defence", "none", limit=2)
     (result,) = found["attacks"]
     assert (result["graph"], result["right"], result["attack"]) == ("tool_mad", 2, "lying_debater")
     logs = [log for log in map(read_eval_log, map(str, tmp_path.glob("*.eval"))) if "under" in log.metadata["system"]]
     for sample in logs[0].samples or []:
         document, done = document_in(sample), sample.metadata["attack"]
         assert document is not None
-        said = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
-        assert [agent for agent, answer in said.items() if answer == done["label"]] == [done["liar"]]
+        answers = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
+        assert [agent for agent, answer in answers.items() if answer == done["label"]] == [done["liar"]]

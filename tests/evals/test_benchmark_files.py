@@ -30,7 +30,8 @@ def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = 
     return file
 
 
-def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
+def error_of(name: str, path: Path | None, kind: str = "invalid_file") -> str:
+    """The message of the error with which a file is refused."""
     with pytest.raises(UserError) as error:
         read_benchmark(name, path)
     assert error.value.kind == kind
@@ -41,13 +42,13 @@ def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
     ("line", "problem"),
     [
         ('{"id": 57, "label": "SUPPORTS", "claim": "Quay', "not JSON (Unterminated string"),
-        ('{"id": 57, "label": "SUPPORTS", "claim": 5, "claim": 6}', "the key 'claim' comes twice"),
-        ("[57]", "no object with fields, but a list"),
-        ("null", "no object with fields, but null"),
-        ('{"id": 57, "label": "PERHAPS", "claim": "Quay"}', "the label 'PERHAPS' is none of"),
+        ('{"id": 57, "label": "SUPPORTS", "claim": 5, "claim": 6}', "the key 'claim' occurs twice"),
+        ("[57]", "it must be an object with fields, not a list"),
+        ("null", "it must be an object with fields, not null"),
+        ('{"id": 57, "label": "PERHAPS", "claim": "Quay"}', "the label 'PERHAPS' is not one of"),
         ('{"id": 57, "label": "SUPPORTS"}', "the field claim is missing"),
         ('{"id": 57, "label": "SUPPORTS", "claim": "half \\ud83d"}', "lone surrogate"),
-        ('{"id": 3, "label": "SUPPORTS", "claim": "Another one."}', "the id '3' is that of another record too"),
+        ('{"id": 3, "label": "SUPPORTS", "claim": "Another one."}', "another record has the same id '3'"),
         ("[" * 100_000, "not readable JSON"),
         ("9" * 5000, "not readable JSON"),
     ],
@@ -55,7 +56,7 @@ def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
 @pytest.mark.parametrize("ending", ["jsonl", "json"])
 def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem: str) -> None:
     file = write_lines(tmp_path / f"fever.{ending}", claims(), {57: line})
-    message = fails("fever", file)
+    message = error_of("fever", file)
     assert message.startswith(f"fever.{ending}, line 57: ")
     assert problem in message
 
@@ -63,10 +64,10 @@ def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem:
 def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
     listed = tmp_path / "dev.json"
     listed.write_text(json.dumps(claims(), indent=1).replace('"id": 57,', '"id": 57'))
-    assert fails("fever", listed).startswith("dev.json, line 346: not JSON")
+    assert error_of("fever", listed).startswith("dev.json, line 346: not JSON")
     listed.write_text(json.dumps([*claims(56), {"label": "SUPPORTS"}]))
-    assert fails("fever", listed).startswith(
-        "dev.json, record 57: the field claim is missing. It is read as a record of"
+    assert error_of("fever", listed).startswith(
+        "dev.json, record 57: the field claim is missing. It was read as a record of"
     )
     rows = [["Why?", "w", "x", "y", "z", "A"] for _ in range(100)]
     table = tmp_path / "mmlu.csv"
@@ -76,11 +77,11 @@ def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
     ):
         with table.open("w", newline="") as lines:
             csv.writer(lines).writerows([*rows[:56], row, *rows[57:]])
-        message = fails("mmlu", table)
+        message = error_of("mmlu", table)
         assert message.startswith("mmlu.csv, line 57: ")
         assert problem in message
     table.write_text('Why?,w,x,y,z,A\n"Why?,w,x,y,z,A\nWhy?,w,x,y,z,A\n')
-    assert fails("mmlu", table).startswith("mmlu.csv, line 2: no CSV")
+    assert error_of("mmlu", table).startswith("mmlu.csv, line 2: not CSV")
 
 
 def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
@@ -97,31 +98,31 @@ def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "fever.jsonl"
     broken.write_bytes(b'{"id": 1}\n\x80\x04\x95pickle\n')
-    assert "fever.jsonl, line 2: not UTF-8" in fails("fever", broken)
+    assert "fever.jsonl, line 2: not UTF-8" in error_of("fever", broken)
     packed = tmp_path / "fever.zip"
     packed.write_bytes(b"PK")
-    assert "Unpack archives first" in fails("fever", packed)
+    assert "Unpack archives first" in error_of("fever", packed)
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
-    assert "no record that can be measured" in fails("fever", empty)
+    assert "no record that can be measured" in error_of("fever", empty)
     file = write_lines(tmp_path / "large.jsonl", claims())
     monkeypatch.setattr(records_files, "MOST_RECORDS", 50)
-    assert "more than 50 lines" in fails("fever", file)
+    assert "more than 50 lines" in error_of("fever", file)
     monkeypatch.setattr(records_files, "LARGEST_FILE", 1000)
-    assert "MiB. Give a part of it" in fails("fever", file)
+    assert "MiB. Use a part of it" in error_of("fever", file)
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "claims"])
 def test_missing_files_are_errors_that_name_source_and_licence(tmp_path: Path, name: str) -> None:
     for path in (tmp_path, tmp_path / "nothing.jsonl"):
-        message = fails(name, path, "missing_file")
+        message = error_of(name, path, "missing_file")
         assert BENCHMARKS[name].source in message
         assert BENCHMARKS[name].licence in message
         assert BENCHMARKS[name].files[0] in message
         assert str(path) in message
 
 
-def test_unknown_names_and_limits(tmp_path: Path) -> None:
+def test_unknown_names_and_invalid_limits_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hotpotqa"):
         read_benchmark("hotpot", tmp_path)
     with pytest.raises(UserError, match="limit"):
@@ -151,14 +152,14 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
     assert [item.id for item in reading.items] == ["0", "99"]
     assert reading.notes == (
         "2 of 6 records left out: no gold answer, as in test sets (fever.jsonl, line 2; fever.jsonl, line 3)",
-        "1 of 6 records left out: the same record again (fever.jsonl, line 4)",
+        "1 of 6 records left out: a duplicate of another record (fever.jsonl, line 4)",
         "1 of 6 records left out: a claim of more than 4,000 characters, which is too long for moot "
         "(fever.jsonl, line 5)",
-        "1 items repeat another one's question and answer under another id",
+        "1 items repeat the question and answer of another item under a different id",
     )
     for record in records:
         record.pop("label", None)
-    message = fails("fever", write_lines(tmp_path / "fever.jsonl", records))
+    message = error_of("fever", write_lines(tmp_path / "fever.jsonl", records))
     assert "no record that can be measured; 6 of 6 records left out: no gold answer" in message
 
 
@@ -185,7 +186,7 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
     ],
 )
 def test_records_that_cannot_be_measured(tmp_path: Path, name: str, record: dict[str, Any], reason: str) -> None:
-    message = fails(name, write_lines(tmp_path / "one.jsonl", [record]))
+    message = error_of(name, write_lines(tmp_path / "one.jsonl", [record]))
     assert "1 of 1 records left out: " in message
     assert reason in message
 
@@ -193,7 +194,7 @@ def test_records_that_cannot_be_measured(tmp_path: Path, name: str, record: dict
 def test_missing_dates_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("1 of 3 items have no day: nothing keeps later evidence from them",)
+    assert reading.notes == ("1 of 3 items have no date: later evidence is not left out for them",)
 
 
 def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
@@ -202,9 +203,9 @@ def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
     beside = tmp_path / "nq_open.ids.json"
     beside.write_text('[7, "b", 9]')
     assert [item.id for item in read_benchmark("nq_open", file).items] == ["7", "b", "9"]
-    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "no list of ids"), ("[7", "not JSON")):
+    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "must be a list of ids"), ("[7", "not JSON")):
         beside.write_text(ids)
-        assert problem in fails("nq_open", file)
+        assert problem in error_of("nq_open", file)
 
 
 def test_a_file_pattern_does_not_match_lists_of_ids(tmp_path: Path) -> None:
@@ -226,9 +227,9 @@ def test_parquet_files_give_labels_their_names(tmp_path: Path) -> None:
     assert [item.gold for item in reading.items] == [("A",), ("D",)]
     assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
     parquet.write_table(arrow.Table.from_pylist(rows), file)
-    assert fails("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the 4 options")
+    assert error_of("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the 4 options")
     file.write_bytes(b"PAR1 but no more")
-    assert "no Parquet file" in fails("medmcqa", file)
+    assert "not a readable Parquet file" in error_of("medmcqa", file)
 
 
 # --- the Hub ----------------------------------------------------------------------------------------------------------
@@ -263,11 +264,11 @@ class Datasets:
 def hub(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
     library = Datasets(rows)
 
-    def imported(name: str) -> Datasets:
+    def import_stub(name: str) -> Datasets:
         assert name == "datasets"
         return library
 
-    monkeypatch.setattr(records_hub, "imported", imported)
+    monkeypatch.setattr(records_hub, "imported", import_stub)
     return library
 
 
@@ -327,20 +328,20 @@ def test_pubmedqa_from_the_hub_shows_no_conclusion(monkeypatch: pytest.MonkeyPat
 
 def test_an_unreachable_hub_is_an_error_that_names_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     hub(monkeypatch, ConnectionError("no route to host\nand a long trace"))
-    message = fails("gpqa", None, "missing_file")
+    message = error_of("gpqa", None, "missing_file")
     assert "Idavidrein/gpqa (gpqa_diamond, train): the Hub could not be read (no route to host)." in message
     assert "https://github.com/idavidrein/gpqa (licence: CC BY 4.0" in message
-    assert "FaVIQ: it is not read from the Hub" in fails("faviq", None, "missing_file")
+    assert "FaVIQ: it is not read from the Hub" in error_of("faviq", None, "missing_file")
 
-    def nothing(name: str) -> Any:
+    def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(records_hub, "imported", nothing)
-    assert "pip install datasets" in fails("gpqa", None, "missing_file")
+    monkeypatch.setattr(records_hub, "imported", not_installed)
+    assert "pip install datasets" in error_of("gpqa", None, "missing_file")
 
 
 @pytest.mark.parametrize("converted", [False, True])
-def test_the_library_itself_without_a_network(converted: bool) -> None:
+def test_the_real_library_without_a_network_raises_an_error(converted: bool) -> None:
     pytest.importorskip("datasets")
     with pytest.raises(records_hub.HubUnavailable, match="the Hub could not be read"):
         records_hub.read_hub(records_hub.Hub("moot-tests/nothing", "default", "test", converted))

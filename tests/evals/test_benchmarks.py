@@ -10,11 +10,11 @@ import pytest
 from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
 from moot.evals._benchmarks.records import InvalidRecord, Record, page_title
 from moot.evals._benchmarks.records_answers import last_box, without_csv_quotes
-from moot.evals._runs.solver import question_of
-from moot.evals._runs.tasks import sample_of
+from moot.evals._runs.solver import make_question
+from moot.evals._runs.tasks import make_sample
 from moot.nodes._texts.task import TASKS
 
-from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
+from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, gold_parses_as_itself
 
 
 def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
@@ -47,10 +47,10 @@ def test_written_samples_are_read(name: str) -> None:
     reading = read_sample(name, name.removesuffix("_binary"))
     assert reading.items
     assert len({item.id for item in reading.items}) == len(reading.items)
-    assert all(reads_itself(name, item) for item in reading.items)
+    assert all(gold_parses_as_itself(name, item) for item in reading.items)
 
 
-def test_faviq() -> None:
+def test_faviq_claims_have_their_page_as_gold_evidence() -> None:
     items = read_sample("faviq").items
     assert [(item.id, item.gold) for item in items] == [
         ("s_1", ("SUPPORTS",)),
@@ -60,7 +60,7 @@ def test_faviq() -> None:
     assert [item.gold_evidence for item in items] == [{"documents": ["71"], "pages": ["Port Ennis"]}] * 2 + [None]
 
 
-def test_feverous_as_published() -> None:
+def test_feverous_is_read_as_published() -> None:
     reading = read_sample("feverous")
     assert [(i.id, i.gold, i.stratum) for i in reading.items] == [
         ("7", ("SUPPORTS",), "Combining Tables and Text"),
@@ -87,7 +87,7 @@ def test_healthver_gives_the_sentence_of_the_label() -> None:
     ]
     assert reading.items[0].given == (("", 'In our trial of 40 sailors, "lime water" did not\nshorten the fever.'),)
     assert reading.items[1].source == "healthver_test.csv, line 4"  # the first record has two lines
-    assert reading.notes == ("1 questions come with different answers: each for another text that is given with it",)
+    assert reading.notes == ("1 questions come with different answers: each comes with a different text",)
     binary = read_sample("healthver_binary", "healthver")
     assert [i.gold for i in binary.items] == [("REFUTE",), ("SUPPORT",)]
     assert binary.notes[0].startswith("1 of 3 records left out: labelled Neutral")
@@ -113,7 +113,7 @@ def test_longbench_items_are_its_question_answering_tasks() -> None:
     ]
     assert reading.items[0].claim == "Who keeps the lamp?"
     assert reading.items[0].given == (("", "Chapter one. Old Bram keeps the lamp. Chapter two. He sleeps."),)
-    assert "of a subset that is no question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
+    assert "of a subset that is not question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
 
 
 def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
@@ -128,7 +128,7 @@ def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
     assert {i.gold for i in items} == {("7",)}
 
 
-def test_math_takes_the_last_box_and_leaves_the_solution() -> None:
+def test_math_takes_the_last_box_and_hides_the_solution() -> None:
     items = read_sample("math").items
     assert [(i.id, i.gold[0], i.stratum) for i in items] == [
         ("test/algebra/1", r"\frac{3}{2}", "Algebra"),
@@ -147,12 +147,12 @@ def test_math_takes_the_last_box_and_leaves_the_solution() -> None:
         (r"\boxed{1} is wrong; \fbox{2}", "2"),
     ],
 )
-def test_boxes(solution: str, answer: str) -> None:
+def test_the_answer_is_the_last_box(solution: str, answer: str) -> None:
     assert last_box(solution) == answer
 
 
 @pytest.mark.parametrize("solution", ["no box", r"\boxed{1"])
-def test_solutions_without_a_box(solution: str) -> None:
+def test_solutions_without_a_box_are_refused(solution: str) -> None:
     with pytest.raises(InvalidRecord, match="box"):
         last_box(solution)
 
@@ -168,7 +168,7 @@ def test_solutions_without_a_box(solution: str) -> None:
         ('"', '"'),
     ],
 )
-def test_quotes_of_csv_files(question: str, plain: str) -> None:
+def test_csv_quotes_around_a_question_are_removed(question: str, plain: str) -> None:
     assert without_csv_quotes(question) == plain
 
 
@@ -180,7 +180,7 @@ def test_quotes_of_csv_files(question: str, plain: str) -> None:
         ("Jacksonville,_Florida", "Jacksonville, Florida"),
     ],
 )
-def test_titles_of_pages(name: str, title: str) -> None:
+def test_escaped_page_titles_are_decoded(name: str, title: str) -> None:
     assert page_title(name) == title
 
 
@@ -209,7 +209,7 @@ HOTPOT_ON_HUB = HOTPOT | {
 
 
 @pytest.mark.parametrize("record", [HOTPOT, HOTPOT_ON_HUB])
-def test_hotpotqa_in_both_shapes(record: dict[str, Any]) -> None:
+def test_hotpotqa_is_read_in_both_formats(record: dict[str, Any]) -> None:
     item = read_one("hotpotqa_distractor", record)
     assert item.given == (("Ennis", "Ennis is a port. It is old."), ("Marlow", "Marlow is a port. It is new."))
     gold = {"sets": [[["Ennis", 0], ["Marlow", 2]]], "pages": ["Ennis", "Marlow"]}
@@ -268,7 +268,9 @@ def test_hotpotqa_in_both_shapes(record: dict[str, Any]) -> None:
         ("mmlu_pro", {"question": "Why?", "options": [1, 2.5], "answer": "B", "answer_index": 1}, "B", ("1", "2.5")),
     ],
 )
-def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, options: tuple[str, ...]) -> None:
+def test_choices_are_read_in_other_formats(
+    name: str, record: dict[str, Any], gold: str, options: tuple[str, ...]
+) -> None:
     item = read_one(name, record)
     assert (item.gold, item.options) == ((gold,), options)
 
@@ -293,27 +295,43 @@ def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, o
             {"question": "?", "cop": 0, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
             "not one of the 4",
         ),
-        ("medmcqa", {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"}, "another kind"),
+        (
+            "medmcqa",
+            {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
+            "neither a text nor",
+        ),
         ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "not one of the 2"),
-        ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices has another shape"),
+        ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices does not have the published shape"),
         ("mmlu_pro", {"question": "?", "options": ["x", "y"], "answer": "A", "answer_index": 1}, "different options"),
-        ("arc_challenge", {"question": {"stem": "?"}, "answerKey": "A"}, "question has another shape"),
-        ("fever", {"claim": "x", "label": "MAYBE"}, "the label 'MAYBE' is none of SUPPORTS, REFUTES, NOT ENOUGH INFO"),
-        ("faviq", {"claim": "x", "label": "NOT ENOUGH INFO"}, "none of SUPPORTS, REFUTES$"),
+        ("arc_challenge", {"question": {"stem": "?"}, "answerKey": "A"}, "question does not have the published shape"),
+        (
+            "fever",
+            {"claim": "x", "label": "MAYBE"},
+            "the label 'MAYBE' is not one of SUPPORTS, REFUTES, NOT ENOUGH INFO",
+        ),
+        ("faviq", {"claim": "x", "label": "NOT ENOUGH INFO"}, "not one of SUPPORTS, REFUTES$"),
         ("fever", {"label": "SUPPORTS"}, "the field claim is missing"),
-        ("fever", {"label": "SUPPORTS", "claim": " "}, "the field claim holds no text"),
-        ("fever", {"label": ["SUPPORTS"], "claim": "x"}, "the field label holds another kind"),
-        ("fever", {"label": "SUPPORTS", "claim": "x", "evidence": [["a"]]}, "evidence has another shape"),
+        ("fever", {"label": "SUPPORTS", "claim": " "}, "the field claim is empty"),
+        ("fever", {"label": ["SUPPORTS"], "claim": "x"}, "the field label is neither a text nor a number"),
+        (
+            "fever",
+            {"label": "SUPPORTS", "claim": "x", "evidence": [["a"]]},
+            "evidence does not have the published shape",
+        ),
         (
             "feverous",
             {"label": "SUPPORTS", "claim": "x", "evidence": [{"content": ["?"]}]},
-            "evidence has another shape",
+            "evidence does not have the published shape",
         ),
-        ("averitec", {"label": "Refuted", "claim": "x", "claim_date": "31-2-2020"}, "claim_date holds no day"),
-        ("averitec", {"label": "Refuted", "claim": "x", "questions": ["?"]}, "questions has another shape"),
-        ("scifact", {"claim": "x", "evidence": []}, "evidence has another shape"),
+        ("averitec", {"label": "Refuted", "claim": "x", "claim_date": "31-2-2020"}, "claim_date is not a date"),
+        (
+            "averitec",
+            {"label": "Refuted", "claim": "x", "questions": ["?"]},
+            "questions does not have the published shape",
+        ),
+        ("scifact", {"claim": "x", "evidence": []}, "evidence does not have the published shape"),
         ("gsm8k", {"question": "x", "answer": "12"}, "####"),
-        ("squad", {"question": "x"}, "answers has another shape"),
+        ("squad", {"question": "x"}, "answers does not have the published shape"),
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
 )
@@ -322,7 +340,7 @@ def test_broken_records_say_which_field(name: str, record: dict[str, Any], probl
         read_one(name, record)
 
 
-def test_claims_of_averitec() -> None:
+def test_averitec_claims_have_a_date_and_a_speaker() -> None:
     record = {
         "claim": "The quay is blue.",
         "label": "Conflicting Evidence/Cherrypicking",
@@ -348,12 +366,12 @@ def test_claims_of_averitec() -> None:
     }
     assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
-    said = sample_of(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
-    asked = question_of(str(said.input), said.choices, said.metadata)
+    sample = make_sample(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
+    asked = make_question(str(sample.input), sample.choices, sample.metadata)
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 
-def test_triviaqa_as_published() -> None:
+def test_triviaqa_is_read_as_published() -> None:
     answer = {"Value": "Bram", "Aliases": ["Bram", "Old Bram"], "NormalizedAliases": ["bram"]}
     for record in (
         {"Question": "Who?", "QuestionId": "tc_1", "Answer": answer},

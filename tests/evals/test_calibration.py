@@ -1,4 +1,4 @@
-"""Calibration, risk and coverage, and stability over rounds: by hand, and beside scikit-learn and scipy."""
+"""Calibration, risk and coverage, and stability over rounds: by hand, and compared with scikit-learn and scipy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moot.evals._stats.calibration import (
     reliability_bins,
     risk_coverage,
 )
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score
 
 approx: Any = pytest.approx  # so that dataclasses can find it
@@ -29,14 +29,15 @@ CORRECT = [True, False, True, True, False, True, None]
 ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0]), st.booleans()), max_size=20)
 
 
-def apart(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
+def unzip(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
+    """Pairs of confidence and correctness as two lists."""
     return [confidence for confidence, _ in items], [right for _, right in items]
 
 
 # --- calibration ------------------------------------------------------------------------------------------------------
 
 
-def test_bins_of_equal_width() -> None:
+def test_bins_of_equal_width_by_hand() -> None:
     bins = reliability_bins(CONFIDENCES, CORRECT)
     assert [b.n for b in bins] == [1, 0, 0, 0, 0, 2, 0, 0, 0, 2]
     assert bins[0] == Bin(0.0, 0.1, 1, 0.0, 0.0)
@@ -45,14 +46,14 @@ def test_bins_of_equal_width() -> None:
     assert bins[9] == Bin(0.9, 1.0, 2, approx(0.95), 0.5)
 
 
-def test_bins_of_equal_mass() -> None:
+def test_bins_of_equal_mass_by_hand() -> None:
     bins = reliability_bins([0.1, 0.2, 0.3, 0.8], [False, False, True, True], 2, mass=True)
     assert bins == [Bin(0.1, 0.25, 2, approx(0.15), 0.0), Bin(0.25, 0.8, 2, approx(0.55), 1.0)]
     together = reliability_bins([0.5, 0.5, 0.5, 0.9], [True, False, True, True], 4, mass=True)
     assert [(b.n, b.accuracy) for b in together] == [(3, approx(2 / 3)), (1, 1.0)]
 
 
-def test_ece() -> None:
+def test_ece_by_hand() -> None:
     by_hand = (1 * 0 + 2 * (1 - 0.575) + 2 * (0.95 - 0.5)) / 5
     assert ece(CONFIDENCES, CORRECT) == Score(approx(by_hand), 5, missing=1, left_out=1)
     assert ece([0.1, 0.2, 0.3, 0.8], [False, False, True, True], 2, mass=True).value == approx(0.15 / 2 + 0.45 / 2)
@@ -60,13 +61,13 @@ def test_ece() -> None:
     assert ece([1.0, 0.0], [False, True]).value == 1.0
 
 
-def test_brier_score() -> None:
+def test_brier_score_by_hand() -> None:
     by_hand = (0.05**2 + 0.95**2 + 0.45**2 + 0.4**2 + 0) / 5
     assert brier_score(CONFIDENCES, CORRECT) == Score(approx(by_hand), 5, missing=1, left_out=1)
     assert brier_score([0.5, 0.5], [True, False]).value == 0.25
 
 
-def test_systems_without_confidences() -> None:
+def test_systems_without_confidences_have_no_figures() -> None:
     nothing = Score(None, 0, missing=1, left_out=2)
     assert ece([None] * 3, [True, None, False]) == brier_score([None] * 3, [True, None, False]) == nothing
     assert risk_coverage([None] * 3, [True, None, False]) == ([], nothing)
@@ -75,16 +76,16 @@ def test_systems_without_confidences() -> None:
 
 
 @pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
-def test_invalid_confidences(confidence: float) -> None:
+def test_invalid_confidences_are_refused(confidence: float) -> None:
     for measure in (ece, brier_score, risk_coverage):
         with pytest.raises(ValueError, match="from 0 to 1"):
             measure([confidence], [True])
 
 
-def test_confidences_of_other_items() -> None:
+def test_lists_of_unequal_length_and_no_bins_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ece([0.5], [])
-    with pytest.raises(ValueError, match="without a bin"):
+    with pytest.raises(ValueError, match="at least one bin"):
         ece([0.5], [True], 0)
 
 
@@ -93,13 +94,13 @@ def test_confidences_of_other_items() -> None:
 def test_calibration_equals_scikit_learns_in_any_order(
     items: list[tuple[float, bool]], bins: int, mass: bool, chance: random.Random
 ) -> None:
-    calibration_curve = package("sklearn.calibration").calibration_curve
-    brier_score_loss = package("sklearn.metrics").brier_score_loss
-    confidences, correct = apart(items)
+    calibration_curve = load_extra("sklearn.calibration").calibration_curve
+    brier_score_loss = load_extra("sklearn.metrics").brier_score_loss
+    confidences, correct = unzip(items)
     diagram = reliability_bins(confidences, correct, bins, mass=mass)
     assert sum(b.n for b in diagram) == len(items)
     error, brier = ece(confidences, correct, bins, mass=mass), brier_score(confidences, correct)
-    shuffled = apart(chance.sample(items, len(items)))
+    shuffled = unzip(chance.sample(items, len(items)))
     assert ece(*shuffled, bins, mass=mass) == Score(approx(error.value), len(items))
     if not items:
         return
@@ -115,7 +116,7 @@ def test_calibration_equals_scikit_learns_in_any_order(
 # --- risk and coverage ------------------------------------------------------------------------------------------------
 
 
-def test_risk_coverage() -> None:
+def test_risk_coverage_by_hand() -> None:
     points, area = risk_coverage([0.6, 0.9, None, 0.8, 0.7, 0.5], [False, True, True, False, True, None])
     assert points == [
         RiskPoint(0.9, 1 / 4, 0.0),
@@ -126,7 +127,7 @@ def test_risk_coverage() -> None:
     assert area == Score(approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4), 4, missing=1, left_out=1)
 
 
-def test_risk_coverage_of_equal_confidences() -> None:
+def test_risk_coverage_of_equal_confidences_by_hand() -> None:
     points, area = risk_coverage([0.8, 0.8, 0.8, 0.4], [True, False, True, True])
     assert points == [RiskPoint(0.8, 3 / 4, approx(1 / 3)), RiskPoint(0.4, 1.0, 1 / 4)]
     assert area.value == approx((1 / 3 + 1 / 3 + 1 / 3 + 1 / 4) / 4)
@@ -139,7 +140,7 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
         return sum(errors / k for k, errors in enumerate(wrong, 1)) / len(order)
 
     orders = [o for o in itertools.permutations(items) if list(o) == sorted(o, key=lambda item: -item[0])]
-    points, area = risk_coverage(*apart(items))
+    points, area = risk_coverage(*unzip(items))
     assert area.value == approx(sum(map(in_order, orders)) / len(orders))
     assert points[-1].coverage == 1.0
     assert points[-1].risk == approx(sum(not right for _, right in items) / len(items))
@@ -149,17 +150,17 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
 # --- stability --------------------------------------------------------------------------------------------------------
 
 
-def test_ks_stability() -> None:
+def test_ks_stability_by_hand() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.9, 0.9]]
     found = ks_stability(trajectories)
-    # Three of four are at most 0.3 in the first round, none in the last.
+    # Three of four confidences are at most 0.3 in the first round, none in the last.
     assert found == {1: Score(3 / 4, 4), 2: Score(0.0, 4)}
 
 
-def test_ks_stability_of_debates_of_other_lengths() -> None:
+def test_ks_stability_of_debates_of_unequal_length() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5, 0.9], [0.2, None, 0.9], [0.9], [0.4, None], []]
     found = ks_stability(trajectories)
-    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9; the fourth's last is unknown.
+    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9. The last confidence of the fourth debate is unknown.
     assert found == {
         1: Score(approx(2 / 3), 3, missing=1, left_out=1),
         2: Score(1.0, 1, missing=2, left_out=2),

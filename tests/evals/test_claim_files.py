@@ -13,17 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, all_rows
+from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, read_all_rows
 from moot.retrievers._evidence import clean
 
 
-def written(folder: Path, text: str, name: str = "my.csv", encoding: str = "utf-8") -> Path:
+def write_file(folder: Path, text: str, name: str = "my.csv", encoding: str = "utf-8") -> Path:
     path = folder / name
     path.write_bytes(text.encode(encoding))
     return path
 
 
-def problems(path: Path) -> list[tuple[int, str]]:
+def problems_of(path: Path) -> list[tuple[int, str]]:
+    """The line numbers and the problems of bad rows."""
     return [(row.line, row.problem) for row in ClaimsFile(path) if isinstance(row, BadRow)]
 
 
@@ -55,14 +56,16 @@ ROW = ClaimRow(
 )
 
 
-def test_all_columns_of_json_lines(tmp_path: Path) -> None:
-    path = written(tmp_path, json.dumps(FULL) + "\n\n" + json.dumps({"claim": "Two.", "given": "A text."}), "my.jsonl")
+def test_all_columns_of_json_lines_are_read(tmp_path: Path) -> None:
+    path = write_file(
+        tmp_path, json.dumps(FULL) + "\n\n" + json.dumps({"claim": "Two.", "given": "A text."}), "my.jsonl"
+    )
     assert [*ClaimsFile(path)] == [ROW, ClaimRow(2, 3, "2", "Two.", given=(("", "A text."),))]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_all_columns_of_csv(tmp_path: Path, delimiter: str, encoding: str) -> None:
+def test_all_columns_of_csv_are_read(tmp_path: Path, delimiter: str, encoding: str) -> None:
     path = tmp_path / "my.csv"
     cells = {**FULL, "labels": "true|false", "given": json.dumps(FULL["given"]), "settings": '{"rounds": 2}'}
     with path.open("w", encoding=encoding, newline="") as file:
@@ -73,7 +76,7 @@ def test_all_columns_of_csv(tmp_path: Path, delimiter: str, encoding: str) -> No
 
 
 def test_a_row_over_several_lines_does_not_shift_later_line_numbers(tmp_path: Path) -> None:
-    path = written(tmp_path, 'claim,speaker\n"One\nover\nthree.",A\n\nTwo.,B\n')
+    path = write_file(tmp_path, 'claim,speaker\n"One\nover\nthree.",A\n\nTwo.,B\n')
     assert [(row.number, row.line, row.id) for row in ClaimsFile(path)] == [(1, 2, "1"), (2, 6, "2")]
 
 
@@ -90,13 +93,13 @@ def test_reading_continues_after_bad_rows(tmp_path: Path) -> None:
         'Broken.,"g"x,,,,\n'
         "Last.,h,,,,\n"
     )
-    path = written(tmp_path, text)
-    found = problems(path)
+    path = write_file(tmp_path, text)
+    found = problems_of(path)
     assert [line for line, _ in found] == [3, 4, 5, 6, 7, 8, 9]
-    for (_, problem), said in zip(
+    for (_, problem), message in zip(
         found, ("no claim", "2020-10-25", "settings", "row 1", "2 columns", "maybe", "CSV"), strict=True
     ):
-        assert said in problem
+        assert message in problem
     assert [row.id for row in ClaimsFile(path) if isinstance(row, ClaimRow)] == ["a", "h"]
 
 
@@ -109,41 +112,41 @@ def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
         '{"claim": "x", "given": 5}',
         '{"claim": "Two."}',
     ]
-    path = written(tmp_path, "\n".join(lines), "my.jsonl")
-    found = problems(path)
+    path = write_file(tmp_path, "\n".join(lines), "my.jsonl")
+    found = problems_of(path)
     assert [line for line, _ in found] == [2, 3, 4, 5]
     assert "Did you mean `label`" in found[2][1]
     assert [row.claim for row in ClaimsFile(path) if isinstance(row, ClaimRow)] == ["One.", "Two."]
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "encoding", "said"),
+    ("text", "name", "encoding", "message"),
     [
         ("text,label\nOne.,true\n", "my.csv", "utf-8", "no column `claim`"),
         ("", "my.csv", "utf-8", "no column `claim`"),
         ("claim,lable\nOne.,true\n", "my.csv", "utf-8", "Did you mean `label`"),
-        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "comes twice"),
+        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "occurs twice"),
         ("claim\nÜber.\n", "my.csv", "latin-1", "UTF-8"),
         ("claim\nOne.\n", "my.csv", "utf-16", "UTF-8"),
         ("One.", "my.txt", "utf-8", ".csv"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_what_to_do(
-    tmp_path: Path, text: str, name: str, encoding: str, said: str
+    tmp_path: Path, text: str, name: str, encoding: str, message: str
 ) -> None:
-    with pytest.raises(UserError, match=said):
-        list(ClaimsFile(written(tmp_path, text, name, encoding)))
+    with pytest.raises(UserError, match=message):
+        list(ClaimsFile(write_file(tmp_path, text, name, encoding)))
 
 
 def test_unknown_columns_are_ignored_and_named(tmp_path: Path) -> None:
-    file = ClaimsFile(written(tmp_path, "claim,checked by\nOne.,Ann\n"))
+    file = ClaimsFile(write_file(tmp_path, "claim,checked by\nOne.,Ann\n"))
     assert (file.ignored, [row.id for row in file]) == (("checked by",), ["1"])
 
 
 def test_if_all_rows_must_be_valid_the_first_bad_row_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
+    path = write_file(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
     with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
-        all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
+        read_all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
 
 
 TEXTS = st.text("aé中=+-@,;|\"'\\[]{}#\n\t ", min_size=1, max_size=20).filter(lambda text: text.strip(" \n\t"))
@@ -176,9 +179,9 @@ def test_csv_and_json_lines_give_back_the_written_rows(
         for row, written_row in zip(found, rows, strict=True):
             assert isinstance(row, ClaimRow)
             assert row.claim == clean(written_row["claim"])
-            said = {name: getattr(row, name) for name in ("label", "group", "graph")}
+            fields = {name: getattr(row, name) for name in ("label", "group", "graph")}
             assert (row.speaker or "") == " ".join(written_row.get("speaker", "").split())
-            assert said == {name: written_row.get(name, "").strip() or None for name in said}
+            assert fields == {name: written_row.get(name, "").strip() or None for name in fields}
             assert row.given == tuple((piece["title"], piece["text"]) for piece in written_row.get("given", ()))
             assert row.settings == written_row.get("settings", {})
 
@@ -194,22 +197,22 @@ def test_every_file_gives_rows_or_a_clear_error(tmp_path: Path, content: bytes, 
         assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
 
 
-def test_too_long_fields_and_unclosed_quotes_are_clear_errors(tmp_path: Path) -> None:
-    path = written(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
-    found = problems(path)
+def test_too_long_fields_and_unclosed_quotes_give_clear_errors(tmp_path: Path) -> None:
+    path = write_file(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
+    found = problems_of(path)
     assert [line for line, _ in found] == [2, 4]
     assert "JSON Lines may have longer texts" in found[0][1]
     assert "a quotation mark is not closed" in found[1][1]
-    endless = written(tmp_path, "claim\n" + "x" * (LONGEST_LINE + 1))
-    with pytest.raises(UserError, match="line 2: more than 16,777,216 characters"):
+    endless = write_file(tmp_path, "claim\n" + "x" * (LONGEST_LINE + 1))
+    with pytest.raises(UserError, match="line 2: the line has more than 16,777,216 characters"):
         list(ClaimsFile(endless))
 
 
 def test_a_row_whose_id_is_not_text_is_bad(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
+    path = write_file(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
     bad, good = ClaimsFile(path)
     assert (bad.id, good.id) == ("1", "7")
-    assert problems(path) == [(1, "`id` is no text")]
+    assert problems_of(path) == [(1, "`id` is neither a text nor a whole number")]
 
 
 def test_a_long_file_is_read_with_little_memory(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of grouped items: by hand, beside statsmodels and scipy, and over all possible resamples."""
+"""Statistics of grouped items: by hand, compared with statsmodels and scipy, and over all possible resamples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moot.evals._report.scores import systems_table
 from moot.evals._report.tests import differences_table
 from moot.evals._stats.clusters import ClusteredMean, by_group, cluster_bootstrap, clustered_mean, clustered_wilson
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval, PairedTest, bootstrap, sign_flips, wilson
 
 from tests.evals.made_logs import debate
@@ -48,7 +48,7 @@ def test_the_standard_error_equals_statsmodels(groups: list[list[float]]) -> Non
     if len(set(values)) == 1:
         assert (found.se, found.reason) == (None, "no spread")
         return
-    fitted = package("statsmodels.api").OLS(values, np.ones(len(values)))
+    fitted = load_extra("statsmodels.api").OLS(values, np.ones(len(values)))
     theirs = fitted.fit(cov_type="cluster", cov_kwds={"groups": which, "use_correction": True})
     assert (found.value, found.se) == approx((theirs.params[0], theirs.bse[0]), abs=1e-12)
 
@@ -103,7 +103,7 @@ def test_groups_of_one_item_equal_ungrouped_items(values: list[float]) -> None:
 def test_wilson_uses_the_effective_number_of_items() -> None:
     # 40 groups of two equal items: se² is that of 40 items, so about 40 x (t(79) / t(39))² items count.
     groups = [[i < 28] * 2 for i in range(40)]
-    t = package("scipy.stats").t
+    t = load_extra("scipy.stats").t
     effective = 0.7 * 0.3 / (clustered_mean(groups).se or 0) ** 2 * (t.ppf(0.975, 79) / t.ppf(0.975, 39)) ** 2
     assert effective == approx(39 * (1.99045 / 2.02269) ** 2, rel=1e-4)
     z, p = 1.959963984540054, 0.7
@@ -112,18 +112,19 @@ def test_wilson_uses_the_effective_number_of_items() -> None:
     assert clustered_wilson(groups) == Interval(
         approx(p), approx((middle - half) / scale), approx((middle + half) / scale), 80
     )
-    opposed = clustered_wilson([[True, False]] * 30)  # each group has one of both: never narrower than single items
+    opposed = clustered_wilson([[True, False]] * 30)  # groups of one hit and one miss do not narrow the interval
     assert opposed == wilson([True, False] * 30)
 
 
 def test_the_sign_test_flips_whole_groups() -> None:
-    # Sums 2, 1 and -1 with any signs: 4, 2, 2, 0, 0, -2, -2, -4. Ours is 2, as far out as six of eight.
+    # Flipping the sums 2, 1 and -1 gives 4, 2, 2, 0, 0, -2, -2, -4. Six of these eight are at least as far from 0 as 2.
     first, second = [1.0, 1.0, 1.0, 0.0, 0.5, None], [0.0, 0.0, 0.0, 1.0, 0.5, 1.0]
     found = sign_flips(first, second, "aabcdd")
     assert found == PairedTest(3, 1, approx(6 / 8), 5, 1, "sign flips of groups, exact", 4)
-    together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")  # of 2 / 2^8 the groups leave 2 / 2^4
+    together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")  # 2 / 2^8 for single items
     assert together.p == approx(2 / 2**4)
-    undone = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")  # a's differences cancel out but for rounding
+    # Group a's differences cancel out, except for rounding.
+    undone = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")
     assert undone.p == approx(1.0)
 
 
@@ -145,8 +146,8 @@ def test_the_sign_test_of_groups_covers_all_flips(items: list[tuple[int, int]]) 
 
 def test_a_report_takes_the_groups_of_logs(tmp_path: Path) -> None:
     right, wrong = (
-        {id: debate(said) for id, said in GOLD.items()},
-        {id: debate(R if said == S else S) for id, said in GOLD.items()},
+        {id: debate(answer) for id, answer in GOLD.items()},
+        {id: debate(R if answer == S else S) for id, answer in GOLD.items()},
     )
     groups = dict(zip(GOLD, "aabbccdd", strict=True))
     made = study(tmp_path / "groups", a=(wrong, {"groups": groups}), b=(right, {}))

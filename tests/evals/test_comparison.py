@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._report.comparison import Study, System, check_against, studies_of
+from moot.evals._report.comparison import Study, System, check_baseline, studies_of
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals._report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
-from moot.evals._report.runs import errors_table, notes_of
+from moot.evals._report.runs import errors_table, study_notes
 from moot.evals._report.scores import costs_table, is_on_front, seeds_table, strata_table, systems_table
 from moot.evals._report.tables import Nested, Table
 from moot.evals._report.tests import differences_table, policies_table
@@ -23,61 +23,62 @@ from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.derived import label_prior
 from moot.evals._stats.estimates import mean_over_runs
 from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import scored_answers
 from moot.evals._stats.outcomes import UNUSABLE
 from moot.evals._stats.sample_size import power
 from moot.evals._stats.significance import RESAMPLES, SEED
 
-from tests.evals.made_logs import call, debate, failed, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, paired, records, study, value
+from tests.evals.made_logs import call, debate, failed_document, write_log
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, compared_pairs, records, study, value
 
 
 @pytest.fixture
-def compared(tmp_path: Path) -> Study:
+def comparison(tmp_path: Path) -> Study:
     return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def test_scores_count_finished_items_only(compared: Study) -> None:
-    rows = records(systems_table(compared))
+def test_scores_count_finished_items_only(comparison: Study) -> None:
+    rows = records(systems_table(comparison))
     assert list(rows) == [
         *("another", "debate", "debate_own", "debate first-round majority"),
         *("label prior: SUPPORTS", "always NOT ENOUGH INFO"),
     ]
-    assert isinstance(systems_table(compared).rows[2][0], Nested)  # type: ignore[union-attr]
+    assert isinstance(systems_table(comparison).rows[2][0], Nested)  # type: ignore[union-attr]
     assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
         "another": 4 / 7,
         "debate": 6 / 7,
-        "debate_own": 4 / 7,  # and right on 6, on which the debate failed
+        "debate_own": 4 / 7,  # it is right on item 6, too, on which the debate failed
         "debate first-round majority": 5 / 7,
-        "label prior: SUPPORTS": 3 / 7,  # of all eight REFUTES is right as often, and earlier in the alphabet
+        "label prior: SUPPORTS": 3 / 7,  # as frequent as REFUTES among all eight items
         "always NOT ENOUGH INFO": 2 / 7,
     }
     assert [rows[name]["items"] for name in ("another", "debate", "debate_own")] == [8, 7, 8]
-    assert records(costs_table(compared))["another"]["score"] == pytest.approx(4 / 7)
+    assert records(costs_table(comparison))["another"]["score"] == pytest.approx(4 / 7)
     assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
     assert rows["debate first-round majority"]["errors"] == 1
-    # F1 of SUPPORTS 1, of REFUTES 1 (item 6 is missing), of NOT ENOUGH INFO 2/3 (8 is a miss)
+    # F1 is 1 for SUPPORTS, 1 for REFUTES (item 6 is missing), 2/3 for NOT ENOUGH INFO (item 8 counts as a miss).
     assert value(rows["debate"]["macro_f1"]) == pytest.approx((1 + 1 + 2 / 3) / 3)
     assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
 
 
-def test_differences_are_over_common_items(compared: Study) -> None:
-    own = records(differences_table(compared, "self_consistency"))["debate"]
+def test_differences_are_over_common_items(comparison: Study) -> None:
+    own = records(differences_table(comparison, "self_consistency"))["debate"]
     assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
-    assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
-    assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")  # 2, 5, 7; 8
-    assert own["p"] == pytest.approx(0.625)  # two tails of at most 1 of 4 at 1/2: 2 x 5/16
+    assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # (6 - 4) / 7 on common items, not 6/7 - 5/8
+    # Better on items 2, 5 and 7, worse on 8.
+    assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")
+    assert own["p"] == pytest.approx(0.625)  # two-sided: at most 1 head in 4 throws of a coin, 2 x 5/16
     assert own["p_holm"] == own["p"]
     assert own["detectable"] == "none"
 
 
 def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(20)}
-    right, wrong = ({id: debate(said) for id in gold} for said in (S, R))
+    right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
     half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
     made = study(
         tmp_path,
@@ -93,7 +94,7 @@ def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
-    """Of ten items the debate is right on nine in both runs and on one in the first; its control on two, once run."""
+    """The debate is right on nine items in both runs, on the tenth in the first only. Its control is right on two."""
     gold = {str(n): S for n in range(10)}
     first = {id: debate(S) for id in gold}
     second = first | {"9": debate(R)}
@@ -103,30 +104,30 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
         tmp_path,
         a__1=(first, {**facts, "seed": 1}),
         a__2=(second, {**facts, "seed": 2}),
-        b=(control | {"8": failed()}, {**facts, "control": "new kind", "of": "a"}),
+        b=(control | {"8": failed_document()}, {**facts, "control": "new kind", "of": "a"}),
     )
     [row] = records(differences_table(made)).values()
     assert (row["against"], row["items"], row["missing"], row["better"], row["worse"]) == ("b", 9, 1, 7, 0)
     assert value(row["difference_accuracy"]) == pytest.approx(6.5 / 9)
     assert (row["test"], row["p"]) == ("sign flips, exact", pytest.approx(2 / 2**7))
-    # The t-test's power of nine differences: six of 1, one of 1/2, two of 0.
+    # The power of a t-test on nine differences: six are 1, one is 1/2, two are 0.
     spread = stdev([1.0] * 6 + [0.5] + [0.0] * 2)
-    t_test = package("statsmodels.stats.power").TTestPower()
+    t_test = load_extra("statsmodels.stats.power").TTestPower()
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
-def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> None:
-    """The debate's item 6 is missing, and its 8 an abstention."""
+def test_intervals_of_macro_f1_are_those_of_scikit_learn(comparison: Study) -> None:
+    """In the debate's log, item 6 is missing and item 8 is an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
-    right, said = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
+    right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
     draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
     counts = np.stack([np.bincount(draw, minlength=7) for draw in draws]).astype(float)
     figures = mean_over_runs(kinds, "macro_f1")(counts)
-    f1 = package("sklearn.metrics").f1_score
+    f1 = load_extra("sklearn.metrics").f1_score
     for figure, weights in zip(figures[:100], counts, strict=False):
         labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
-        assert figure == pytest.approx(f1(right, said, labels=labels, average="macro", sample_weight=weights))
-    cell = records(systems_table(compared))["debate"]["macro_f1"]
+        assert figure == pytest.approx(f1(right, answers, labels=labels, average="macro", sample_weight=weights))
+    cell = records(systems_table(comparison))["debate"]["macro_f1"]
     assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
 
 
@@ -141,7 +142,7 @@ def test_figures_of_several_runs_are_means_over_runs() -> None:
     assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
 
 
-def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
+def test_the_minimum_detectable_difference_by_hand(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(60)}
     ours = {id: debate(S if int(id) % 5 else R) for id in gold}
     theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
@@ -151,8 +152,8 @@ def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
     assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
-def test_scores_under_every_abstention_policy(compared: Study) -> None:
-    row = records(policies_table(compared))["debate"]
+def test_scores_under_every_abstention_policy_by_hand(comparison: Study) -> None:
+    row = records(policies_table(comparison))["debate"]
     assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
     assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
     shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
@@ -160,9 +161,9 @@ def test_scores_under_every_abstention_policy(compared: Study) -> None:
     assert row["macro_f1_open_label"] == 1.0
 
 
-def test_the_causes_of_missing_answers(tmp_path: Path) -> None:
+def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path) -> None:
     gold = dict.fromkeys("1234", S)
-    documents = {"1": debate(S), "2": failed("unparsed"), "3": failed("timeout"), "4": debate(None)}
+    documents = {"1": debate(S), "2": failed_document("unparsed"), "3": failed_document("timeout"), "4": debate(None)}
     made = study(tmp_path, a=(documents, {"gold": gold}))
     [system] = made.measured
     outcomes = [(seen.outcome, seen.unmapped, seen.error) for seen in system.observations]
@@ -178,8 +179,8 @@ def test_the_causes_of_missing_answers(tmp_path: Path) -> None:
 
 
 def test_bounds_of_scores_with_missing_items(tmp_path: Path) -> None:
-    """Of ten items one is right, one wrong, one abstains, one failed and six were not run."""
-    documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed()}
+    """Of ten items, one is right, one is wrong, one abstains, one failed and six were not run."""
+    documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed_document()}
     made = study(tmp_path, a=(documents, {"planned": list("1234567890")}))
     row = records(policies_table(made))["a"]
     assert (row["missing"], row["accuracy_wrong"], row["lowest"], row["highest"]) == (7, 1 / 3, 0.1, 0.8)
@@ -193,25 +194,25 @@ def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_pa
     assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
 
 
-def test_costs(tmp_path: Path) -> None:
-    dear = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
-    made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
+def test_costs_by_hand(tmp_path: Path) -> None:
+    expensive = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
+    made = study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OWN))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
-    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item was paid for too
+    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item cost something, too
     assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
     assert rows["debate_own"]["relative"] == 0.5
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
 
 
 def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> None:
-    """For example if Inspect's time limit ended it: it did make calls."""
-    made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed()}, {}))
+    """For example, Inspect's time limit ended it after some calls."""
+    made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed_document()}, {}))
     rows = records(costs_table(made))
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
     assert rows["b"]["total"] == 0.002
-    assert [note for note in notes_of(made) if "document" in note] == [
-        "a: 1 samples left no result document: what they took is unknown, and so is what all samples took."
+    assert [note for note in study_notes(made) if "document" in note] == [
+        "a: 1 samples left no result document: their cost is unknown, and so is the total."
     ]
 
 
@@ -221,7 +222,7 @@ def test_an_unknown_cost_is_never_zero(tmp_path: Path) -> None:
     [made] = studies_of(runs)
     [row] = records(costs_table(made)).values()
     assert (row["cost"], row["total"], row["priced"]) == (None, None, 0)
-    assert "No price is known for openai:gpt-4o-mini" in " ".join(notes_of(made))
+    assert "No price is known for openai:gpt-4o-mini" in " ".join(study_notes(made))
 
 
 POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
@@ -242,20 +243,20 @@ def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]])
 # --- baselines --------------------------------------------------------------------------------------------------------
 
 
-def test_baselines(compared: Study) -> None:
+def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     own, first = ("debate", "debate_own"), ("debate", "debate first-round majority")
-    assert paired(compared, None) == [own, first, ("debate", "another")]
-    assert paired(compared, "self_consistency") == [own]
-    assert paired(compared, "first-round majority") == [first]
-    assert len(paired(compared, "another")) == 5
-    prior = paired(compared, "label prior")
-    assert prior == paired(compared, "label prior: SUPPORTS")
+    assert compared_pairs(comparison, None) == [own, first, ("debate", "another")]
+    assert compared_pairs(comparison, "self_consistency") == [own]
+    assert compared_pairs(comparison, "first-round majority") == [first]
+    assert len(compared_pairs(comparison, "another")) == 5
+    prior = compared_pairs(comparison, "label prior")
+    assert prior == compared_pairs(comparison, "label prior: SUPPORTS")
     assert prior[0] == ("another", "label prior: SUPPORTS")
-    assert len(prior) == len(paired(compared, "always")) == 5
+    assert len(prior) == len(compared_pairs(comparison, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
-        check_against([compared], "debat")
+        check_baseline([comparison], "debat")
     assert caught.value.kind == "invalid_setting"
-    check_against([compared], "label prior")
+    check_baseline([comparison], "label prior")
 
 
 def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
@@ -272,15 +273,15 @@ def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
 def test_the_prior_is_the_most_frequent_label() -> None:
     assert label_prior([R, S, S]) == S
     assert label_prior([S, R]) == R
-    with pytest.raises(ValueError, match="no label"):
+    with pytest.raises(ValueError, match="at least one label"):
         label_prior([])
 
 
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
-def test_rounds_and_stops(compared: Study) -> None:
-    made = rounds_table(compared)
+def test_accuracy_and_stops_by_round(comparison: Study) -> None:
+    made = rounds_table(comparison)
     assert made is not None
     assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
         ("debate", "1", 7, 5 / 7),
@@ -288,9 +289,9 @@ def test_rounds_and_stops(compared: Study) -> None:
         ("debate", "3", 1, 1.0),
         ("debate", "verdict", 7, None),
     ]
-    # After round 2 the five that had ended keep their answers: all seven are right; the verdict abstained on item 8.
+    # After round 2, five debates had ended and keep their answers: all seven are right. Item 8's verdict abstained.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
-    stops = stops_table(compared)
+    stops = stops_table(comparison)
     assert stops is not None
     ours = [row for row in stops.rows if row[0] == "debate"]
     assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]
@@ -303,19 +304,19 @@ def test_consensus_counts_finished_debates_only(tmp_path: Path) -> None:
         "1": debate(S, votes=votes),
         "4": debate(S, votes=votes),
         "2": debate(S, votes=apart),
-        "5": failed() | {"votes": votes},
+        "5": failed_document() | {"votes": votes},
     }
     row = records(consistency_table(study(tmp_path, a=(documents, {}))))["a"]
     assert (row["items"], row["errors"], row["cons"], row["co2"]) == (3, 1, pytest.approx(2 / 3), pytest.approx(1 / 3))
 
 
-def test_citations_and_gold_recall(tmp_path: Path) -> None:
+def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     counts = {"total": 4, "verified": 1, "unverified": 2, "fabricated": 1}
     none = dict.fromkeys(counts, 0)
     documents = {
         "1": debate(S, metrics={"citations": counts}),
         "2": debate(S, metrics={"citations": none}),
-        "3": failed(),
+        "3": failed_document(),
     }
     scores = {"1": {"gold_recall": 0.5}, "2": {"gold_recall": float("nan")}, "3": {"gold_recall": 1.0}}
     row = records(evidence_table(study(tmp_path, a=(documents, {"scores": scores}))))["a"]
@@ -325,7 +326,9 @@ def test_citations_and_gold_recall(tmp_path: Path) -> None:
 
 def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
     sure = {"1": debate(S, confidence=0.8), "2": debate(R, confidence=0.8), "3": debate(None, confidence=0.9)}
-    made = study(tmp_path, a=(sure | {"4": debate(R), "5": failed() | {"confidence": 0.1}}, {}), b=(CONTROL, {}))
+    made = study(
+        tmp_path, a=(sure | {"4": debate(R), "5": failed_document() | {"confidence": 0.1}}, {}), b=(CONTROL, {})
+    )
     rows = records(calibration_table(made))
     assert (rows["b"]["of"], rows["b"]["items"], rows["b"]["ece"]) == ("none", 0, None)
     row = rows["a"]
@@ -336,7 +339,7 @@ def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
     assert [*bins.rows[0][1:]] == [pytest.approx(0.7), 0.8, 2, pytest.approx(0.8), 0.5]
 
 
-def test_thresholds_of_scores(tmp_path: Path) -> None:
+def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
     def scored(answers: str, *values: float | None, query: str | None = "?") -> dict[str, Any]:
         document = debate(S, [{"S": S, "R": R}[letter] for letter in answers])
         for turn, faithful in zip(document["turns"], values, strict=True):
@@ -344,10 +347,10 @@ def test_thresholds_of_scores(tmp_path: Path) -> None:
             turn["query"] = query
         return document
 
-    documents = {"1": scored("SR", 0.5, 0.75), "4": scored("RS", 1.0, None), "5": failed()}
+    documents = {"1": scored("SR", 0.5, 0.75), "4": scored("RS", 1.0, None), "5": failed_document()}
     table = thresholds_table(study(tmp_path, a=(documents, {}), b=(CONTROL, {})))
     assert table is not None
-    assert set(table.column("system")) == {"a"}  # the other one has no scores
+    assert set(table.column("system")) == {"a"}  # system b has no scores
     rows: dict[Any, Any] = {(row[1], row[4]): (row[2], row[3], *row[5:]) for row in table.rows}
     assert rows["faithfulness", 0.0] == (3, 1, 3, 1.0, pytest.approx(2 / 3))
     assert rows["faithfulness", 0.5] == rows["faithfulness", 0.0]
@@ -366,16 +369,17 @@ def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
         return ["faithfulness" in one.scores for one in scored_answers(document)]
 
     assert known("labels", {"query": None, "evidence_ids": []}) == [False]
-    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # it was given some
-    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # it looked for some in the first round
+    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
+    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # the debater searched in the first round
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
-    assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]  # nothing taken; failed
+    # The first answer has no statements, the second has no score.
+    assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
     measured = {"query": None, "scores": {"faithfulness": 0.5}}
     assert known("labels", measured) == [True]
-    assert scored_answers(failed() | {"task": None, "turns": []}) == ()  # it was never opened
+    assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # it failed before it read its task
 
 
-def test_strata_and_trials(tmp_path: Path) -> None:
+def test_strata_have_their_own_rows(tmp_path: Path) -> None:
     assert strata_table(study(tmp_path, a=(CONTROL, {}))) is None
     made = study(tmp_path, a=(DEBATE, {"strata": {id: "even" if int(id) % 2 == 0 else "odd" for id in GOLD}}))
     table = strata_table(made)
@@ -411,7 +415,7 @@ def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("measure", "task", "outcome", "gold", "expected"),
     [
-        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script makes signs spaces
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script replaces signs by spaces
         ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
         ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
         ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),
@@ -430,7 +434,7 @@ def test_answers_are_compared_as_the_benchmark_does(
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
+def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
     other = GOLD | {"2": R}
     fewer = {id: CONTROL[id] for id in "1234"}
     facts: dict[str, Any] = {
@@ -440,7 +444,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "notes": ["3 records have no gold answer"],
     }
     made = study(tmp_path, a=(DEBATE, {}), b=(fewer, facts))
-    said = " ".join(notes_of(made))
+    notes = " ".join(study_notes(made))
     for part in (
         "4 of 8 are common to all (a 8, b 4)",
         "The right answers of 1 items differ between logs (such as 2)",
@@ -448,9 +452,9 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "b.eval (b): 4 of 8 items were not run.",
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
     ):
-        assert part in said
+        assert part in notes
     every = {"notes": ["3 records have no gold answer"]}
-    together = notes_of(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
+    together = study_notes(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
     assert "all logs: the benchmark's reader: 3 records have no gold answer." in together
     row = records(differences_table(made))["b"]
     assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run
@@ -482,8 +486,10 @@ MAKERS += [
 ]
 
 
-@pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])
-def test_runs_without_any_figures(tmp_path: Path, documents: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "documents", [{"1": failed_document()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}]
+)
+def test_runs_without_any_figures_still_have_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in MAKERS if (table := make(made)) is not None]
     row = records(tables[0])["a"]

@@ -13,19 +13,22 @@ from moot.evals._report.scores import seeds_table, systems_table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
-from tests.evals.made_logs import debate, failed, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, paired, records, study, value
+from tests.evals.made_logs import debate, failed_document, write_log
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, compared_pairs, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
-def test_several_runs(tmp_path: Path) -> None:
-    """Three runs on four items: 3/4, 2/4 and 2/3, as one item of the last is missing."""
+def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
+    """Three runs on four items: 3/4, 2/4 and 2/3, because one item of the last run is missing."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
     runs: Systems = {
         f"debate__{n}": (
-            {id: failed() if said is None else debate(said) for id, said in zip(gold, given, strict=True)},
+            {
+                id: failed_document() if answer is None else debate(answer)
+                for id, answer in zip(gold, given, strict=True)
+            },
             {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
         )
         for n, given in enumerate(answers)
@@ -37,15 +40,18 @@ def test_several_runs(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
     assert row["majority"] == 3 / 4  # a, b, c; two of three said SUPPORTS of d
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing one could have been
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing run could have been
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
 
 def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> None:
-    """Right in one of two runs, in both, in both and in none."""
+    """The four items are right in one of two runs, in both, in both and in none."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     runs: Systems = {
-        f"debate__{n}": ({id: debate(said) for id, said in zip(gold, given, strict=True)}, {"gold": gold, "seed": n})
+        f"debate__{n}": (
+            {id: debate(answer) for id, answer in zip(gold, given, strict=True)},
+            {"gold": gold, "seed": n},
+        )
         for n, given in enumerate([(S, S, R, S), (R, S, R, S)])
     }
     row = records(stops_table(study(tmp_path, **runs)))["debate"]
@@ -70,11 +76,11 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
         e=(CONTROL, {"created": late}),
     )
     assert [system.label for system in made.measured] == ["c", "d", "b", "a", "e"]
-    assert paired(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
+    assert compared_pairs(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
 def test_controls_follow_the_debate_whose_budget_they_used(tmp_path: Path) -> None:
-    """Two debates of one name, as their settings were changed between runs, and a control that names neither."""
+    """Two debates have one name, because settings changed between their runs; one control names neither debate."""
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
     made = study(
@@ -116,7 +122,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
         ("new", None, ["old.eval", "new.eval"]),
         ("own", "new", ["own.eval"]),
     ]
-    assert made.notes == ("moved.eval (new): left out, as new.eval is of the same settings and items.",)
+    assert made.notes == ("moved.eval (new): left out, as new.eval has the same settings and items.",)
 
 
 def test_other_items_are_another_study(tmp_path: Path) -> None:
@@ -134,7 +140,7 @@ def test_other_items_are_another_study(tmp_path: Path) -> None:
         ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
-    assert "a study for each" in studies[0].notes[0]
+    assert "each has its own study" in studies[0].notes[0]
 
 
 def test_every_system_is_listed_whatever_its_debate(tmp_path: Path) -> None:

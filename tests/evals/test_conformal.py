@@ -68,7 +68,7 @@ def test_p_values_equal_those_of_crepes() -> None:
 def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
     for shares, wanted in zip(SHARES, MAPIE[alpha], strict=True):
         found = prediction_set(dict(zip("abc", shares, strict=True)), COUNTED, alpha)
-        assert found == [label for label, held in zip("abc", wanted, strict=True) if held]
+        assert found == [label for label, included in zip("abc", wanted, strict=True) if included]
 
 
 def test_belief_is_the_confidence_and_the_rest_is_shared_by_answers() -> None:
@@ -88,13 +88,13 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
     for wrong in ([], [1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="at least one case"):
         least_confidence([], [], 0.1)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
 def test_coverage_on_simulated_runs(alpha: float) -> None:
-    """Votes of five agents, whose confidences are six values: means over 200 splits."""
+    """Five agents vote, so a confidence is one of six values. The figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()
     runs = []
@@ -106,7 +106,7 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
         sure = float(counts.max() / 5)
         shares = label_shares(task["labels"], answer, sure, votes(*(task["labels"][i] for i in given)))
         runs.append((shares, task["labels"][truth], sure, answer))
-    exact, held, acted = [], [], []
+    exact, covered, acted = [], [], []
     for _ in range(200):
         order = draw.permutation(len(runs))
         fit, test = ([runs[i] for i in part] for part in (order[:200], order[200:]))
@@ -119,11 +119,11 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
         for shares, truth, _, _ in test:
             key = round(shares[truth], 9)
             p[key] = p.get(key) or p_value(counted, 1 - shares[truth])
-        held.append(np.mean([p[round(shares[truth], 9)] > alpha for shares, truth, _, _ in test]))
+        covered.append(np.mean([p[round(shares[truth], 9)] > alpha for shares, truth, _, _ in test]))
         least = least_confidence([sure for _, _, sure, _ in fit], [a == t for _, t, _, a in fit], alpha)
         acted.append(np.mean([least is not None and sure >= least and a != t for _, t, sure, a in test]))
     assert abs(np.mean(exact) - (1 - alpha)) <= 0.02
-    assert np.mean(held) >= 1 - alpha - 0.02
+    assert np.mean(covered) >= 1 - alpha - 0.02
     assert np.mean(acted) <= alpha + 0.02
 
 
@@ -154,22 +154,22 @@ def test_a_debate_without_a_verdict_is_never_acted_on() -> None:
 def test_changed_settings_are_named() -> None:
     kind = load_graph("multi_agent_voting").settings
 
-    def bound(graph: str = "multi_agent_voting", task: str = "fever", web: str = "tavily", **settings: Any) -> Any:
+    def bind(graph: str = "multi_agent_voting", task: str = "fever", web: str = "tavily", **settings: Any) -> Any:
         chosen = kind.model_validate(settings)
         return bound_to(graph, make_task(task), chosen.recorded(), prompt_digests(chosen), {"web": web})
 
-    fitted = bound(model="openai:a")
-    assert list(differences(fitted, bound(model="openai:a", seed=4, timeout=3, calibration="x.json"))) == []
-    assert list(differences(fitted, bound(model="openai:b"))) == ['model (fitted with "openai:a", here "openai:b")']
-    assert list(differences(fitted, bound(task="averitec", model="openai:a"))) == [
+    fitted = bind(model="openai:a")
+    assert list(differences(fitted, bind(model="openai:a", seed=4, timeout=3, calibration="x.json"))) == []
+    assert list(differences(fitted, bind(model="openai:b"))) == ['model (fitted with "openai:a", here "openai:b")']
+    assert list(differences(fitted, bind(task="averitec", model="openai:a"))) == [
         "the task (fitted on fever, here averitec)"
     ]
     edited = kind().answer_prompt.replace("step by step", "in steps")
-    assert list(differences(fitted, bound(model="openai:a", answer_prompt=edited))) == ["the prompt agents/answer"]
-    assert list(differences(fitted, bound(model="openai:a", web="wikipedia"))) == [
+    assert list(differences(fitted, bind(model="openai:a", answer_prompt=edited))) == ["the prompt agents/answer"]
+    assert list(differences(fitted, bind(model="openai:a", web="wikipedia"))) == [
         "the source web (fitted on tavily, here wikipedia)"
     ]
-    assert fitted.digest() != bound().digest()
+    assert fitted.digest() != bind().digest()
 
 
 def test_only_the_presence_of_a_claims_date_matters() -> None:
@@ -191,24 +191,27 @@ def test_later_changes_are_reported_without_refusing(
     text.write_text(json.dumps({"id": "1", "text": "The platypus lays eggs."}))
     rows.write_text("".join(json.dumps({"claim": f"Claim {i} holds.", "label": "SUPPORTS"}) + "\n" for i in range(3)))
     moot("index", str(text), "--corpus", "mine", "--embedder", "openai:stub-embedding")
-    how = {"model": "fake:1", "sources": ["bm25:mine"]}
-    kept, used = tmp_path / "c.json", {**how, "calibration": str(tmp_path / "c.json")}
+    settings = {"model": "fake:1", "sources": ["bm25:mine"]}
+    calibration, used = tmp_path / "c.json", {**settings, "calibration": str(tmp_path / "c.json")}
     chosen = ("--model", "fake:1", "--set", 'sources=["bm25:mine"]', "--logs", str(tmp_path / "logs"))
     moot("eval", "run", "--task", f"claims={rows}", "--graph", "rag", *chosen)
-    moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(kept))
+    moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(calibration))
     rag = load_graph("rag")
 
-    def aged() -> list[str]:
+    def warnings_after_change() -> list[str]:
         asked = {"claim": "Claim 9 holds.", "task": "fever"}
         document = asyncio.run(rag.graph.ainvoke(asked, context=rag.settings.model_validate(used)))
         assert document["decision"] == "escalate", document["error"]
         return [warning["detail"] for warning in document["warnings"] if warning["kind"] == "calibration_aged"]
 
-    assert aged() == []
+    assert warnings_after_change() == []
     text.write_text(json.dumps({"id": "2", "text": "Owls are birds."}))
     moot("index", str(text), "--corpus", "mine", "--embedder", "openai:stub-embedding")
-    kept.write_text(kept.read_text().replace(f'"moot": "{version("moot")}"', '"moot": "0.1.9"'))
-    assert [said.split(" ")[:3] for said in aged()] == [["The", "corpus", "mine"], ["The", "calibration", "was"]]
+    calibration.write_text(calibration.read_text().replace(f'"moot": "{version("moot")}"', '"moot": "0.1.9"'))
+    assert [detail.split(" ")[:3] for detail in warnings_after_change()] == [
+        ["The", "corpus", "mine"],
+        ["The", "calibration", "was"],
+    ]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -226,9 +229,9 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
     Path("claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     system = ("--graph", "multi_agent_voting", "--model", "fake:1", "--logs", "logs")
     moot("eval", "run", "--task", "claims=claims.jsonl", *system)
-    said = moot("calibrate", "logs", "--alpha", "0.4")
-    assert "Fitted on 12 cases of multi_agent_voting" in said
-    assert "With fewer than 200 cases it may be off by" in said
+    output = moot("calibrate", "logs", "--alpha", "0.4")
+    assert "Fitted on 12 cases of multi_agent_voting" in output
+    assert "With fewer than 200 cases it may be off by" in output
     found = read_calibration("calibration.json")
     assert (found.n, found.alpha, sum(count for _, count in found.scores)) == (12, 0.4, 12)
 
@@ -238,10 +241,10 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
         asked["labels"] = found.bound.task["labels"]
     chosen = {"model": "fake:1", "calibration": "calibration.json"}
 
-    async def both(*settings: Any) -> list[Any]:
+    async def documents_with(*settings: Any) -> list[Any]:
         return [await graph.graph.ainvoke(asked, context=graph.settings.model_validate(one)) for one in settings]
 
-    document, other = asyncio.run(both(chosen, {**chosen, "agents": 4}))
+    document, other = asyncio.run(documents_with(chosen, {**chosen, "agents": 4}))
     assert document["error"] is None
     assert document["decision"] in ("act", "escalate")
     assert set(document["prediction_set"]) <= set(document["task"]["labels"])
@@ -258,7 +261,7 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
     moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
     # Logs written in the same second have no order.
-    assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name the logs", str(mixed.exception))
+    assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name logs", str(mixed.exception))
     Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
     with pytest.raises(UserError, match="was changed after it was written"):
         read_calibration("calibration.json")

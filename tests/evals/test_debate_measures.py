@@ -17,7 +17,7 @@ from moot.evals._stats.debate_measures import (
     kept_edges,
     viewpoint_collisions,
 )
-from moot.evals._stats.found import EvidenceCount, count_evidence
+from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
 from moot.nodes._texts.task import make_task
 
 ANSWERS: list[dict[str, str | None]] = [
@@ -26,7 +26,7 @@ ANSWERS: list[dict[str, str | None]] = [
     {"a": "B", "b": "B", "c": None},
 ]
 """By round, from 0. The right answer is B."""
-KEPT = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
+EDGES = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
 """By round, from 1.
 
 Round 1: b -> a and c -> a collide and set a right; a -> b collides and sets b wrong; b -> c are of one mind.
@@ -49,7 +49,7 @@ def document(**more: Any) -> dict[str, Any]:
         "stop_reason": "max_rounds",
         "turns": [turn(d, agent, answer) for d, given in enumerate(ANSWERS) for agent, answer in given.items()],
         "votes": votes(0, 0, None),
-        "graphs": [{"round": d, "kept": kept} for d, kept in enumerate(KEPT, 1)],
+        "graphs": [{"round": d, "kept": edges} for d, edges in enumerate(EDGES, 1)],
         "calls": [],
         **more,
     }
@@ -60,8 +60,9 @@ def votes(*groups: int | None) -> list[dict[str, Any]]:
     return [{"agent": a, "answer": None if g is None else f"answer {g}", "group": g} for a, g in named]
 
 
-def agree(*said: bool | None) -> dict[str, Any]:
-    judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(said, 1)]
+def judged_document(*findings: bool | None) -> dict[str, Any]:
+    """A document whose judge found agreement, or not, in each round."""
+    judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(findings, 1)]
     return document(turns=[*document()["turns"], *judged])
 
 
@@ -80,33 +81,33 @@ def agree(*said: bool | None) -> dict[str, Any]:
         (document(votes=[]), False),
         (document(status="failed", stop_reason=None, votes=votes(0, 0, 0)), False),
         (document(status="interrupted", votes=votes(0, 0, 0)), False),
-        (agree(False, True), True),
-        (agree(True, False), False),
-        ({**agree(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
+        (judged_document(False, True), True),
+        (judged_document(True, False), False),
+        ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
         (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels that differ
-        (agree(False, None), False),  # the judge gave no usable reply
-        ({**agree(False), "votes": votes(0, 0, 0)}, False),  # where a judge was asked, votes do not count
-        ({**agree(True), "status": "failed"}, False),
+        (judged_document(False, None), False),  # the judge gave no usable reply
+        ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
+        ({**judged_document(True), "status": "failed"}, False),
     ],
 )
-def test_consistent(debate: dict[str, Any], expected: bool) -> None:
+def test_consistent_debates_are_recognised(debate: dict[str, Any], expected: bool) -> None:
     assert consistent(debate) is expected
 
 
-def test_shares_of_consistent_debates() -> None:
-    all_kinds = [document(stop_reason="consensus"), agree(True), document(), document(status="failed")]
+def test_shares_of_consistent_debates_by_hand() -> None:
+    all_kinds = [document(stop_reason="consensus"), judged_document(True), document(), document(status="failed")]
     assert cons(all_kinds) == 0.5
     assert co2(all_kinds, [True, False, True, True]) == 0.25
     assert co2(all_kinds, [True] * 4) == cons(all_kinds)
     assert co2(all_kinds, [False] * 4) == 0.0
 
 
-def test_shares_without_any_debate() -> None:
-    with pytest.raises(ValueError, match="no documents"):
+def test_measures_of_no_debates_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least one document"):
         cons([])
-    with pytest.raises(ValueError, match="no documents"):
+    with pytest.raises(ValueError, match="at least one document"):
         co2([], [])
-    with pytest.raises(ValueError, match="no documents"):
+    with pytest.raises(ValueError, match="at least one document"):
         average_debates([])
     with pytest.raises(ValueError, match="1 documents need as many"):
         co2([document()], [])
@@ -115,7 +116,7 @@ def test_shares_without_any_debate() -> None:
 # --- CortexDebate ---------------------------------------------------------------------------------------------------
 
 
-def test_debates() -> None:
+def test_debates_of_each_agent_are_counted() -> None:
     assert len(kept_edges(document())) == 7
     assert debates(document()) == {"a": 1, "b": 4, "c": 2}
     full = document(graphs=[{"round": 1, "kept": {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}}])
@@ -125,7 +126,7 @@ def test_debates() -> None:
     assert average_debates([document(graphs=[])]) == {}
 
 
-def test_viewpoint_collisions() -> None:
+def test_viewpoint_collisions_by_hand() -> None:
     assert collisions(document()) == [
         *((1, "b", "a"), (1, "c", "a"), (1, "a", "b")),
         *((2, "b", "a"), (2, "c", "b"), (2, "b", "c")),
@@ -134,22 +135,22 @@ def test_viewpoint_collisions() -> None:
     assert viewpoint_collisions(document(graphs=[])) == 0
 
 
-def test_correct_revisions() -> None:
+def test_correct_revisions_by_hand() -> None:
     assert correct_revisions(document(), "B") == 3  # b -> a, c -> a; then c -> b
     assert correct_revisions(document(), lambda answer: answer == "B") == 3
     assert correct_revisions(document(), "A") == 1  # a -> b in round 1
     assert correct_revisions(document(), "C") == 0
 
 
-def test_an_agent_that_corrects_itself_is_no_correct_revision() -> None:
+def test_a_self_correction_does_not_count_as_a_correct_revision() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "C"), turn(1, "a", "B"), turn(1, "b", "C")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
     assert viewpoint_collisions(debate) == 2
     assert correct_revisions(debate, "B") == 0
-    assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not what b said
+    assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not b's answer
 
 
-def test_an_agent_that_was_right_before_is_no_correct_revision() -> None:
+def test_a_revision_of_a_right_answer_does_not_count_as_correct() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": []}}])
     assert correct_revisions(debate, "B") == 1
@@ -165,13 +166,13 @@ def test_an_answer_that_could_not_be_read_has_no_viewpoint() -> None:
 
 def test_free_text_answers_are_compared_by_the_task() -> None:
     turns = [turn(0, "a", "The Nile"), turn(0, "b", "nile"), turn(0, "c", "Congo"), turn(1, "c", "the nile.")]
-    kept = {"a": ["b"], "b": [], "c": ["a", "b"]}
-    debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": kept}])
+    edges = {"a": ["b"], "b": [], "c": ["a", "b"]}
+    debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": edges}])
     assert collisions(debate) == [(1, "a", "c"), (1, "b", "c")]
     assert correct_revisions(debate, "Nile") == 2
 
 
-def test_context_tokens() -> None:
+def test_context_tokens_by_hand() -> None:
     calls = [
         *(call(0, agent, 100) for agent in "abc"),
         call(1, "a", 300),
@@ -186,7 +187,7 @@ def test_context_tokens() -> None:
     assert context_tokens(document()) == dict.fromkeys("abc")
 
 
-def test_the_amount_of_evidence() -> None:
+def test_sources_queries_and_pieces_are_counted() -> None:
     def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
         return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
 

@@ -12,7 +12,7 @@ from moot.evals._runs.experiment import ENDPOINT, experiment_of
 
 from tests.collector import collecting
 from tests.conftest import free_port
-from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 
 KEY = "canary-of-the-log-1234567890"
 
@@ -20,7 +20,7 @@ KEY = "canary-of-the-log-1234567890"
 def log(folder: Path, name: str) -> Path:
     documents = {
         "s1": debate("SUPPORTS", confidence=0.75, scores={"rag": {"faithfulness": 0.5, "answer_relevance": None}}),
-        "s2": failed(detail=f"The key {KEY} was refused."),
+        "s2": failed_document(detail=f"The key {KEY} was refused."),
     }
     gold = {"s1": "SUPPORTS", "s2": "REFUTES"}
     return write_log(folder, name, documents, gold, scores={"s1": {"accuracy": 1.0}}, system=name)
@@ -54,7 +54,7 @@ def test_systems_are_compared_on_the_same_items(tmp_path: Path) -> None:
     assert first["experiment_name"] != second["experiment_name"]
 
 
-def test_logs_that_cannot_be_sent_are_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_that_cannot_be_sent_give_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(UserError, match="cannot be read as a log"):
         experiment_of(tmp_path / "broken.eval")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._benchmarks.catalogue import BENCHMARKS
-from moot.evals._report.comparison import Study, System, answering
+from moot.evals._report.comparison import Study, System, with_outcome
 from moot.evals._report.findings import Findings, findings_of
 from moot.evals._report.overview import overview_table
-from moot.evals._report.published import interval_of, published, published_table
+from moot.evals._report.published import figure_interval, published_figures, published_table
 from moot.evals._report.scores import costs_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._stats.clusters import mean_of_intervals
@@ -22,7 +22,7 @@ from moot.evals._stats.significance import Interval, mcnemar
 from moot.graphs import load_graph
 
 from tests.evals.known import S1_ACCURACY, S1_INTERVALS
-from tests.evals.made_logs import call, debate, failed
+from tests.evals.made_logs import call, debate, failed_document
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, S, records, study, value
 
 approx: Any = pytest.approx
@@ -38,7 +38,7 @@ def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
     assert found.headline == "b was right more often than a"
     assert found.sentences == (
-        "FEVER, openai:gpt-4o-mini: b was right on 100.0 items in 100 more than a, on 8 items; p = 0.008, by Holm = "
+        "FEVER, openai:gpt-4o-mini: b was right on 100.0 more items in 100 than a, on 8 items; p = 0.008, by Holm = "
         "0.008.",
         "Holm's correction is for the one test of this report, by the first measure of each benchmark.",
     )
@@ -47,11 +47,12 @@ def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
 def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
-    said = " ".join(found.sentences)
-    assert "That does not show that these systems are equally good." in said
-    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in said
+    headline = " ".join(found.sentences)
+    assert "That does not show that these systems are equally good." in headline
+    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in headline
     assert dict(found.not_measured)["Missing answers"] == (
-        "1 of 16 answers are missing and count for no system. Counted as wrong, they turn no difference round."
+        "1 of 16 answers are missing and count for no system. "
+        "If they counted as wrong, that would reverse no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
     documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
@@ -68,21 +69,21 @@ def hash_of(id: str) -> int:
     return sum(map(ord, id)) * 7919
 
 
-def test_a_report_without_tests(tmp_path: Path) -> None:
+def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared: there is no baseline here"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
-    lost = findings(study(tmp_path / "lost", a=({"1": failed()}, {}), b=(RIGHT, {})))
+    lost = findings(study(tmp_path / "lost", a=({"1": failed_document()}, {}), b=(RIGHT, {})))
     assert lost.headline == "No difference could be tested"
 
 
 @settings(deadline=None, max_examples=15)  # statsmodels collects garbage in each
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25), st.integers(1, 3))
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
-    def system(name: str, which: int) -> System:
+    def system(name: str, column: int) -> System:
         seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
-        told = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
-        return System(name, (told,), control="kept" if which else None)
+        answers = {id: with_outcome(seen[id], S if items[int(id)][column] else "", fever) for id in seen}
+        return System(name, (answers,), control="kept" if column else None)
 
     fever = BENCHMARKS["fever"]
     made = [Study(fever, "m", (system("a", 0), system("b", 1))) for _ in range(benchmarks)]
@@ -99,9 +100,12 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 
 
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
-    kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
-    found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
-    assert "Counted as wrong, they turn 1 of 1 differences round." in dict(found.not_measured)["Missing answers"]
+    documents = {id: RIGHT[id] if id in "12" else failed_document() for id in GOLD}
+    found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
+    assert (
+        "If they counted as wrong, that would reverse 1 of 1 differences."
+        in dict(found.not_measured)["Missing answers"]
+    )
 
 
 # --- systems and benchmarks -------------------------------------------------------------------------------------------
@@ -110,7 +114,7 @@ def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None
 def test_the_mean_of_intervals_by_hand() -> None:
     found = mean_of_intervals([Interval(0.5, 0.4, 0.6, 10), Interval(0.7, 0.5, 0.8, 20, missing=1)])
     assert found == Interval(approx(0.6), approx(0.6 - 0.05**0.5 / 2), approx(0.6 + 0.02**0.5 / 2), 30, 1)
-    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has none"
+    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has no interval"
     assert mean_of_intervals([]).reason == "a figure is missing"
 
 
@@ -133,13 +137,13 @@ def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
     assert value(rows["a"]["score_1"]) == approx(6 / 7)
     assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of eight it has five right, the sixth item among them
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
-    assert rows["a_own"]["average"] is None  # which was not measured on the second
+    assert rows["a_own"]["average"] is None  # the control was not measured on the second benchmark
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)
     assert dict(findings(first).not_measured)["The same evidence"].endswith(" or nothing was found: a_own on 8.")
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
-def test_the_cost_of_a_control(tmp_path: Path) -> None:
+def test_a_controls_cost_is_relative_to_its_debate(tmp_path: Path) -> None:
     dear = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
     row = records(costs_table(study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))))["debate_own"]
     assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
@@ -149,7 +153,7 @@ def test_the_cost_of_a_control(tmp_path: Path) -> None:
 
 
 def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
-    every = published()
+    every = published_figures()
     graphs = {name for name in {one.graph for one in every} if load_graph(name)}
     assert len(every) == len({one[:6] for one in every}) > 250
     for one in every:
@@ -157,7 +161,7 @@ def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
         assert one.graph in graphs
         measure = BENCHMARKS[one.benchmark].metrics
         assert one.measure in ("first", *measure)
-        found, _ = interval_of(one)
+        found, _ = figure_interval(one)
         assert found.low is None or found.high is None or found.low <= one.value <= found.high
     for title, printed in S1_ACCURACY.items():
         ours = {
@@ -169,7 +173,7 @@ def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
         assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
 
 
-def test_the_papers_figures_beside_ours(tmp_path: Path) -> None:
+def test_the_papers_figures_have_intervals_beside_ours(tmp_path: Path) -> None:
     table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
     assert table is not None
     rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]

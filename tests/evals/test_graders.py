@@ -1,4 +1,5 @@
-"""Graders of free-text answers: which models are refused, and their agreement, beside scikit-learn and statsmodels."""
+"""Graders of free-text answers: which models are refused, and their agreement, compared with scikit-learn
+and statsmodels."""
 
 from __future__ import annotations
 
@@ -11,38 +12,40 @@ import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
 from moot.evals._analyses.agreement import agreement
-from moot.evals._analyses.graders import check_grader, read_gradable
+from moot.evals._analyses.graders import check_grader, read_gradable_answers
 from moot.evals._runs.logs import read_runs
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log
 
 GOLD = {"1": ["Paris"], "2": ["Paris"], "3": ["Paris"], "4": ["Paris"]}
-SAID = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
+ANSWERS = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """Four answers, graded by openai:a: right, right, wrong, and nothing usable."""
-    documents = {id: debate(said, task="hotpotqa") for id, said in SAID.items()}
+    documents = {id: debate(answer, task="hotpotqa") for id, answer in ANSWERS.items()}
     scores = {id: {"judged": value} for id, value in {"1": 1.0, "2": 1.0, "3": 0.0}.items()}
     write_log(tmp_path, "a", documents, GOLD, system="s", benchmark="hotpotqa", judge="openai:a", scores=scores)
     return tmp_path
 
 
-def test_by_hand_and_beside_the_libraries() -> None:
+def test_agreement_equals_the_hand_computed_and_the_libraries() -> None:
     first = [True] * 20 + [True] * 5 + [False] * 10 + [False] * 15
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     found = agreement([*first, True, None], [*second, None, None])
     assert (found.share, found.kappa.n, found.kappa.missing) == (0.7, 50, 2)
     assert found[2:] == (20, 5, 10, 15)
     assert found.kappa.value == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
-    theirs = package("statsmodels.stats.inter_rater").cohens_kappa([[20, 5], [10, 15]])
+    theirs = load_extra("statsmodels.stats.inter_rater").cohens_kappa([[20, 5], [10, 15]])
     assert (found.kappa.low, found.kappa.high) == pytest.approx((theirs.kappa_low, theirs.kappa_upp))
     draw = random.Random(1)
     one, other = ([draw.random() < share for _ in range(90)] for share in (0.3, 0.6))
-    assert agreement(one, other).kappa.value == pytest.approx(package("sklearn.metrics").cohen_kappa_score(one, other))
+    assert agreement(one, other).kappa.value == pytest.approx(
+        load_extra("sklearn.metrics").cohen_kappa_score(one, other)
+    )
 
 
 def test_grouped_answers_widen_the_interval_of_kappa() -> None:
@@ -75,7 +78,7 @@ def test_a_grader_does_not_grade_its_own_answers() -> None:
     check_grader(None, [("s", "society_of_minds", mixed)])
 
 
-def test_graders_people_and_texts(
+def test_the_agreement_of_graders_with_people_and_texts(
     logs: Path, tmp_path: Path, start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stub = start_stub(
@@ -91,8 +94,14 @@ def test_graders_people_and_texts(
     assert len(stub.prompts()) == 3  # the first is the same text
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
-    mine = rows["people", "openai:b", "all answers"]
-    assert (mine["n"], mine["share"], mine["both"], mine["only_first"], mine["neither"]) == (4, 0.75, 2, 1, 1)
+    by_people = rows["people", "openai:b", "all answers"]
+    assert (by_people["n"], by_people["share"], by_people["both"], by_people["only_first"], by_people["neither"]) == (
+        4,
+        0.75,
+        2,
+        1,
+        1,
+    )
     assert rows["people", "openai:b", "texts that differ"]["n"] == 3
     logged = rows["openai:a (in the log)", "people", "all answers"]
     assert (logged["n"], logged["missing"], logged["share"]) == (3, 1, 1.0)
@@ -100,26 +109,26 @@ def test_graders_people_and_texts(
     assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
 
 
-def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
+def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
-    for said, error in (
+    for answers, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),
-        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id` and a `right`"),
+        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id`, and yes or no in `right`"),
         ("{", "cannot be read"),
     ):
-        people.write_text(said)
+        people.write_text(answers)
         with pytest.raises(UserError, match=error):
             measure_agreement([logs], [], people, 4, as_json=True, out=None)
     alone = tmp_path / "alone"
     alone.mkdir()
     write_log(alone, "b", {"1": debate("Rome", task="hotpotqa")}, {"1": ["Paris"]}, system="s", benchmark="hotpotqa")
-    with pytest.raises(UserError, match="one grader"):
+    with pytest.raises(UserError, match="only grader"):
         measure_agreement([alone], [], None, 4, as_json=True, out=None)
     labels = tmp_path / "labels"
     labels.mkdir()
     write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
     with pytest.raises(UserError, match="No log contains answers in words"):
-        read_gradable([labels])
+        read_gradable_answers([labels])
 
 
 def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
@@ -127,6 +136,6 @@ def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
     for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
         write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)
     runs, _ = read_runs([tmp_path], lambda calls: None)
-    told = {run.system: run.notes for run in runs}
-    assert told["other"] == ()
-    assert "openai:gpt-4o-mini judged answers of debates in which it also spoke" in told["own"]
+    notes = {run.system: run.notes for run in runs}
+    assert notes["other"] == ()
+    assert "openai:gpt-4o-mini judged answers of debates in which it also spoke" in notes["own"]

@@ -13,7 +13,7 @@ from moot.core.endpoint import close_clients
 from moot.evals._identity.behaviour import behaviours
 from moot.evals._identity.parts import differences, parts_of
 from moot.evals._runs.plan import make_plan, read_plan
-from moot.evals._runs.reference import facts_of, headers
+from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import DESCRIPTIONS
 from moot.nodes._models.speaker import Speaker
@@ -50,27 +50,27 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     given = {"graphs": ["rag"], "tasks": {"fever": data}, "settings": settings, "models": ["openai:stub"]}
     plan = make_plan(given)
 
-    def again() -> tuple[int, list[str]]:
-        ran: list[EvalSample] = []
-        told: list[str] = []
-        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: ran.append, told.append)
-        return len(ran), told
+    def run_again() -> tuple[int, list[str]]:
+        run_samples: list[EvalSample] = []
+        notes: list[str] = []
+        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: run_samples.append, notes.append)
+        return len(run_samples), notes
 
-    assert (again(), again()) == ((3, []), (0, []))
+    assert (run_again(), run_again()) == ((3, []), (0, []))
     index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
-    ran, (said,) = again()
-    assert ran == 3
-    assert said.startswith("rag on fever is another run than 20")
-    assert said.endswith(".eval: these differ: the content of the corpus farm.")
+    run_count, (note,) = run_again()
+    assert run_count == 3
+    assert note.startswith("rag on fever is not the same run as 20")
+    assert note.endswith(".eval: these differ: the content of the corpus farm.")
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
-    assert again() == (0, [])
-    parts = [facts_of(log)["parts"] for log in headers(str(tmp_path / "logs"))]
+    assert run_again() == (0, [])
+    parts = [moot_metadata(log)["parts"] for log in read_log_headers(str(tmp_path / "logs"))]
     assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
     assert len({part["corpora"]["farm"] for part in parts}) == 2
     monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
-    ran, (said,) = again()
-    assert ran == 3
-    assert said.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
+    run_count, (note,) = run_again()
+    assert run_count == 3
+    assert note.endswith(".eval: these differ: the endpoint of openai."), "the note compares with the most similar run"
 
 
 def test_a_corpus_digest_does_not_depend_on_the_build_order(start_stub: StartStub) -> None:
@@ -103,7 +103,7 @@ def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.setattr("moot.prompts._files.shipped", lambda name: "same")
     now = parts_of("rag", chosen)
-    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "what is read as web"}
+    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "the kind of the source web"}
     assert named <= set(differences(before, now))
 
 
@@ -115,13 +115,13 @@ def test_a_plan_is_saved_with_its_logs_and_can_be_run_again(
     fields: dict[str, Any] = {"graphs": [{"graph": "standard_prompting", "label": "alone"}], "tasks": {"fever": data}}
     log = run(tmp_path, **fields, seeds=[3])["alone"]
     (saved,) = (tmp_path / "logs").glob("plan-*.yaml")
-    assert saved.stem == f"plan-{facts_of(log)['plan']}"
+    assert saved.stem == f"plan-{moot_metadata(log)['plan']}"
     monkeypatch.chdir("/")
     plan = read_plan(saved, {})
     assert plan == make_plan({"models": ["openai:stub"], **fields, "seeds": [3]})
-    ran: list[EvalSample] = []
-    run_plan(plan, tmp_path / "logs", Limits(2), lambda total, held: ran.append)
-    assert not ran
+    run_samples: list[EvalSample] = []
+    run_plan(plan, tmp_path / "logs", Limits(2), lambda total, held: run_samples.append)
+    assert not run_samples
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -133,9 +133,9 @@ async def test_a_systems_version_is_the_digest_of_its_behaviour(name: str) -> No
 async def test_a_systems_version_changes_with_a_word_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     filled = Speaker.filled
 
-    def other(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
+    def filled_with_another_word(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
         instructions, data = filled(speaker, prompt, values)
         return f"{instructions} Please.", data
 
-    monkeypatch.setattr(Speaker, "filled", other)
+    monkeypatch.setattr(Speaker, "filled", filled_with_another_word)
     assert await behaviour_of("standard_prompting") != behaviours()["standard_prompting"]

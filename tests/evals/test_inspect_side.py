@@ -16,13 +16,13 @@ from moot.evals._runs.inspect_side import messages_of
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import debate
-from moot.evals._runs.tasks import benchmark_task, scorers_of
+from moot.evals._runs.tasks import benchmark_task, make_scorers
 
 from tests.conftest import StartStub
-from tests.evals.test_solver import claims, said, samples_of, says
+from tests.evals.test_solver import claims, document_of, samples_of, says
 
 
-def held(
+def evaluate(
     tmp_path: Path, graph: str = "society_of_minds", settings: dict[str, Any] | None = None, **options: Any
 ) -> EvalLog:
     task = benchmark_task("fever", claims(tmp_path / "fever.jsonl", "SUPPORTS"))
@@ -35,32 +35,32 @@ def held(
 
 def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([says("SUPPORTS")])
-    log = held(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
+    log = evaluate(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
     (sample,) = samples_of(log)
     assert sample.error is None, sample.error
     assert {request["model"] for request in stub.requests()} == {"stub", "second"}
     assert {request["max_tokens"] for request in stub.requests()} == {77}
-    assert said(sample)["settings"]["model"] == "openai:stub"
+    assert document_of(sample)["settings"]["model"] == "openai:stub"
 
 
 @pytest.mark.parametrize(
-    ("options", "settings", "told"),
+    ("options", "settings", "message"),
     [
-        ({}, {"model": "openai:other"}, "Inspect's --model says openai:stub, and -S model= says openai:other"),
-        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature says 0.5"),
+        ({}, {"model": "openai:other"}, "Inspect's --model is openai:stub, but -S model= is openai:other"),
+        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature is 0.5"),
         ({"model": "mockllm/model"}, {}, "mockllm/model cannot debate: moot calls openai/NAME"),
-        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL in place of --model-base-url"),
+        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL instead of --model-base-url"),
         ({"model_roles": {"nobody": "moot/openai:x"}}, {}, "there is no role 'nobody'"),
     ],
 )
 def test_a_conflict_with_inspect_is_an_error(
-    start_stub: StartStub, tmp_path: Path, options: dict[str, Any], settings: dict[str, Any], told: str
+    start_stub: StartStub, tmp_path: Path, options: dict[str, Any], settings: dict[str, Any], message: str
 ) -> None:
     stub = start_stub()
-    log = held(tmp_path, settings=settings, **options)
+    log = evaluate(tmp_path, settings=settings, **options)
     assert log.status == "error"
     assert log.error is not None
-    assert told in log.error.message
+    assert message in log.error.message
     assert not stub.calls()
 
 
@@ -85,9 +85,9 @@ def test_inspects_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -
 
 def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("SUPPORTS")])
-    log = held(tmp_path)
+    log = evaluate(tmp_path)
     (sample,) = samples_of(log)
-    document = said(sample)
+    document = document_of(sample)
     events = [event for event in sample.events if isinstance(event, ModelEvent)]
     assert [event.role for event in events] == [call["role"] for call in document["calls"]]
     spent = document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]
@@ -125,6 +125,6 @@ def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartSt
 def test_inspect_finds_a_logs_scorers_by_name(name: str) -> None:
     import moot.evals._runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
 
-    for scorer in scorers_of(BENCHMARKS[name], "openai:grader"):
+    for scorer in make_scorers(BENCHMARKS[name], "openai:grader"):
         short = registry_unqualified_name(scorer)
         assert registry_lookup("scorer", short) is not None, f"`inspect score` cannot load {short}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.evals._stats.calibration import ks_stability
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import accuracy, macro_f1, under_policies
 from moot.evals._stats.significance import wilson
 
@@ -44,8 +44,8 @@ def test_the_number_of_checked_figures() -> None:
     assert Check("", "", printed=0.66, computed=0.65, tolerance=S1_TOLERANCE).agrees
 
 
-def test_s1s_intervals_without_chance() -> None:
-    binom = package("scipy.stats").binom
+def test_s1s_intervals_equal_their_exact_limits() -> None:
+    binom = load_extra("scipy.stats").binom
     for dataset, printed in S1_INTERVALS.items():
         share = S1_ACCURACY[dataset]["Tool-MAD"]
         exact = binom.ppf([0.025, 0.975], S1_ITEMS, share) / S1_ITEMS  # the limit for endless resamples
@@ -74,17 +74,17 @@ def test_s2s_ablations_under_each_policy() -> None:
     assert all(plain["left_out"] > other["left_out"] for name, other in found.items() if other is not plain)
 
 
-def test_printed_differences_of_s2() -> None:
+def test_printed_differences_of_s2_follow_from_its_tables() -> None:
     full = S2_TABLE_3["majority"].accuracy
     less = {name: round(100 * (full - row.accuracy), 1) for name, row in S2_TABLE_5.items()}
     assert list(less.values()) == [10.0, 4.2, 3.3, 7.5, 0.8]
 
 
-def test_runs_of_s2_add_up() -> None:
+def test_runs_of_s2_add_up_to_the_printed_total() -> None:
     runs = [S2_TABLE_3[f"run {n}"].matrix for n in range(3)]
     total = tuple(tuple(sum(run[i][j] for run in runs) for j in (0, 1)) for i in (0, 1))
     assert total == S2_TABLE_3["weighted total"].matrix
-    assert S2_TABLE_3["majority"].matrix == S2_TABLE_3["run 1"].matrix  # as it is printed
+    assert S2_TABLE_3["majority"].matrix == S2_TABLE_3["run 1"].matrix  # as the paper prints it
 
 
 @pytest.mark.skipif(not TABLES.is_file(), reason="the recovered tables (../shared/data/known) are not here")

@@ -27,21 +27,21 @@ from moot.graphs import load_graph
 from moot.nodes._models.prices import cost_of
 
 from tests.conftest import StartStub
-from tests.evals.made_logs import call, debate, failed, write_log
+from tests.evals.made_logs import call, debate, failed_document, write_log
 
 GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
 
 
-def read(*paths: Path) -> tuple[list[LoggedRun], list[str]]:
+def read_logs(*paths: Path) -> tuple[list[LoggedRun], list[str]]:
     prices = {"openai:gpt-4o-mini": {"input": 1.0, "output": 2.0}}
     return read_runs(paths, lambda calls: cost_of(calls, prices))  # type: ignore[arg-type]
 
 
-def test_a_log_item_by_item(tmp_path: Path) -> None:
+def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     documents = {
         "1": debate("SUPPORTS", ["SUPPORTS", "REFUTES"], warnings=[{"kind": "slow", "where": "x", "detail": "y"}] * 2),
         "2": debate(None, calls=[call(), call(None, None)]),
-        "3": failed(),
+        "3": failed_document(),
         "4": None,
         "5": debate("REFUTES", calls=[call(model="openai:new")]),
     }
@@ -54,7 +54,7 @@ def test_a_log_item_by_item(tmp_path: Path) -> None:
     facts: dict[str, Any] = {"system": "a", "model": "openai:m", "seed": 3, "settings": {"k": 5}}
     more: dict[str, Any] = {"planned": [*gold, "6", "7"], "strata": {"1": "hard"}}
     path = write_log(tmp_path, "log", documents, gold, scores=scores, **more, **facts)
-    [run], notes = read(path)
+    [run], notes = read_logs(path)
     assert notes == []
     assert (run.system, run.model, run.seed, run.settings, run.planned) == ("a", "openai:m", 3, {"k": 5}, 7)
     right, silent, broken, lost, other = run.observations
@@ -66,51 +66,51 @@ def test_a_log_item_by_item(tmp_path: Path) -> None:
     assert (broken.outcome, broken.unmapped, broken.scores) == (None, None, {"accuracy": None})
     assert (broken.error, broken.detail) == ("timeout", "No reply within 120 s.")
     assert (lost.error, lost.detail, lost.document) == ("sample_error", "the connection was lost", None)
-    assert (other.tokens, other.cost) == (1500, None)  # no price is not a price of nothing
+    assert (other.tokens, other.cost) == (1500, None)  # an unknown price is not a price of 0
 
 
 def test_a_sample_that_failed_after_its_debate_is_missing(tmp_path: Path) -> None:
     done = debate("SUPPORTS")
     path = write_log(tmp_path, "log", {"1": done}, GOLD, failing=["1"])
-    [run], _ = read(path)
+    [run], _ = read_logs(path)
     assert (run.observations[0].outcome, run.observations[0].error) == (None, "sample_error")
 
 
 def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
     documents = {"1": debate("SUPPORTS"), "2": debate("SUPPORTS")}
-    [run], _ = read(write_log(tmp_path, "log", documents, GOLD, again={"1": debate("REFUTES")}))
+    [run], _ = read_logs(write_log(tmp_path, "log", documents, GOLD, again={"1": debate("REFUTES")}))
     assert [seen.outcome for seen in run.observations] == ["SUPPORTS", "SUPPORTS"]
-    assert run.notes[:1] == ("1 further samples of the same item (epochs?) are left out",)
+    assert run.notes[:1] == ("1 further samples of the same items are left out",)
 
 
-def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
+def test_the_log_of_a_plain_evaluation_is_read(tmp_path: Path) -> None:
     document = debate("SUPPORTS", settings={"model": "ollama:m", "max_rounds": 2})
-    [run], _ = read(write_log(tmp_path, "log", {"1": document}, GOLD))
+    [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD))
     assert (run.system, run.model, run.settings) == ("society_of_minds", "ollama:m", document["settings"])
 
 
 @pytest.mark.parametrize(
-    ("tries", "kept"),
+    ("tries", "counted"),
     [
         ([("a", "error", 3, 3), ("b", "success", 3, 3)], "b"),
-        ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later try that failed supersedes nothing
+        ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later failed attempt replaces nothing
         ([("a", "success", 3, 3), ("b", "success", 3, 3)], "b"),
         ([("a", "error", 2, 3), ("b", "cancelled", 1, 3)], "a"),
         ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
     ],
 )
-def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], kept: str) -> None:
-    for day, (name, status, held, planned) in enumerate(tries, 1):
-        documents = {id: debate("SUPPORTS") for id in list(GOLD)[:held]}
+def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], counted: str) -> None:
+    for day, (name, status, finished, planned) in enumerate(tries, 1):
+        documents = {id: debate("SUPPORTS") for id in list(GOLD)[:finished]}
         facts: dict[str, Any] = {"system": "s", "seed": 1, "settings": {"k": 5}}
         created = f"2026-01-0{day}T00:00:00+00:00"
         write_log(
             tmp_path, name, documents, GOLD, status=status, created=created, planned=list(GOLD)[:planned], **facts
         )
-    [run], notes = read(tmp_path)
-    assert run.file == f"{kept}.eval"
-    [other] = {name for name, *_ in tries} - {kept}
-    assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
+    [run], notes = read_logs(tmp_path)
+    assert run.file == f"{counted}.eval"
+    [other] = {name for name, *_ in tries} - {counted}
+    assert notes == [f"{other}.eval: superseded by {counted}.eval; left out."]
 
 
 def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) -> None:
@@ -128,31 +128,31 @@ def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) 
     ):
         created = f"2026-01-0{day}T00:00:00+00:00"
         write_log(tmp_path, name, one, GOLD, items=items, created=created, **{**named, **facts})
-    runs, notes = read(tmp_path)
+    runs, notes = read_logs(tmp_path)
     assert [run.file for run in runs] == ["before.eval", "before_too.eval", "other.eval", "renamed.eval"]
-    assert notes == ["old.eval: superseded by renamed.eval, where s is called t; left out."]
+    assert notes == ["old.eval: superseded by renamed.eval (there, s is called t); left out."]
     assert {(run.key, run.items, run.data) for run in runs if run.key} == {
         *(("c.aaaa.", "aaaa", "claims.jsonl"), ("c.bbbb.", "bbbb", "claims.jsonl"))
     }
 
 
-def test_a_log_whose_facts_were_edited(tmp_path: Path) -> None:
+def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS")}, GOLD, system="s", position=2)
     edit = MetadataEdit(metadata_set={"moot": {"benchmark": "fever", "system": "t", "position": 0}})
     log = edit_eval_log(read_eval_log(str(path)), [edit], ProvenanceData(author="me"))
     write_eval_log(log, str(path))
-    [run], _ = read(path)
+    [run], _ = read_logs(path)
     assert (run.system, run.position) == ("t", 0)
 
 
-def test_another_seed_or_setting_is_no_retry(tmp_path: Path) -> None:
+def test_a_run_with_another_seed_or_setting_is_not_a_retry(tmp_path: Path) -> None:
     several: dict[str, dict[str, Any]] = {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}
     for name, facts in several.items():
         write_log(tmp_path / ".", name, {"1": debate("SUPPORTS")}, GOLD, system="s", **facts)
-    assert len(read(tmp_path)[0]) == 3
+    assert len(read_logs(tmp_path)[0]) == 3
     write_log(tmp_path, "d", {"1": debate("SUPPORTS")}, GOLD, task_id="t")
     write_log(tmp_path, "e", {"1": debate("SUPPORTS")}, GOLD, task_id="t")  # Inspect's own retry
-    assert len(read(tmp_path)[0]) == 4
+    assert len(read_logs(tmp_path)[0]) == 4
 
 
 def test_ignored_logs_are_reported(tmp_path: Path) -> None:
@@ -164,36 +164,36 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path, "foreign", {"1": debate("SUPPORTS")}, GOLD, benchmark=None)
     (tmp_path / "cut.eval").write_bytes(good.read_bytes()[:900])
     plain = write_log(below, "2026-01-01T00-00-00_fever_x", {"1": debate("SUPPORTS")}, GOLD, ending="json")
-    for other in ("logs", "eval-set"):  # files beside logs
+    for other in ("logs", "eval-set"):  # other files of the folder
         (below / f"{other}.json").write_text("{}")
-    [text, run], notes = read(tmp_path, good, tmp_path / "cut.eval")  # each file once, however it was named
+    [text, run], notes = read_logs(tmp_path, good, tmp_path / "cut.eval")  # each file once, however it was named
     assert (text.file, run.file) == (plain.name, "good.eval")
     assert text.observations == run.observations
     assert sorted(notes) == [
         "cut.eval: it cannot be read as a log (EOCD not found); left out.",
         "foreign.eval: it is not a log of moot's benchmarks; left out.",
-        "none.eval: it holds no sample; left out.",
+        "none.eval: it contains no sample; left out.",
         "other.eval: its benchmark 'mine' is unknown; left out.",
     ]
     with pytest.raises(UserError, match=r"No log .* cut.eval: it cannot be read") as caught:
-        read(tmp_path / "cut.eval")
+        read_logs(tmp_path / "cut.eval")
     assert caught.value.kind == "missing_file"
     with pytest.raises(UserError, match="There is no file or folder .*nowhere"):
-        read(tmp_path / "nowhere")
+        read_logs(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("damage", [{"turns": None}, {"calls": [{}]}, {"answer": ["REFUTES"]}, {"confidence": 2}])
 def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS"), "2": debate("REFUTES") | damage}, GOLD)
-    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not as moot writes them") as caught:
-        read(path)
+    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not in moot's format") as caught:
+        read_logs(path)
     assert caught.value.kind == "invalid_file"
 
 
 def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
     evil = "a\x1b[2J\u202eb\x00"
-    document = failed(kind=evil, detail=evil)
-    [run], _ = read(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
+    document = failed_document(kind=evil, detail=evil)
+    [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
     [seen] = run.observations
     assert {run.system, seen.error, seen.detail, seen.stratum} == {"a[2Jb"}
 
@@ -201,12 +201,13 @@ def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_of_a_round() -> None:
+def test_the_answer_of_a_round_is_the_majority() -> None:
     document = debate("x", ["Paris", "Rome", "rome."], [None, "Rome", "Paris"], [None, None, None], task="hotpotqa")
     assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
     compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
     document["turns"].append(compared | {"comparisons": [{"with": "Rome", "same": True, "reason": ""}]})
-    document["turns"][3]["answer"] = "Oslo"  # first, but alone: the check finds the other two equal
+    # the first answer, but a minority: the comparison finds the other two equal
+    document["turns"][3]["answer"] = "Oslo"
     assert [(a.round, a.speakers, a.answer) for a in round_answers(document)][1] == (2, 3, "Rome")
 
 
@@ -225,12 +226,14 @@ async def test_a_reduced_document_gives_the_same_measures(
     system = load_graph(graph)
     chosen = system.settings.model_validate({"model": "fake:3", **settings})
     claims = [f"Saffron is number {n}." for n in range(4)]
-    whole = await asyncio.gather(*(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims))
-    kept = [measured_fields(document) for document in whole]
+    documents = await asyncio.gather(
+        *(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims)
+    )
+    reduced = [measured_fields(document) for document in documents]
     for measure in (cons, citation_precision, cohen_kappas, disagreement, novelty_by_round, role_play_consistency):
-        assert measure(kept) == measure(whole)
-    assert concession_rates(kept) == concession_rates(whole)
-    assert (concession_rates(kept)["plaintiff"] is None) == (graph != "proclaim")
-    assert co2(kept, [True] * 4) == co2(whole, [True] * 4)
-    assert [reflection_trajectory(one) for one in kept] == [reflection_trajectory(one) for one in whole]
-    assert len(json.dumps(kept)) < 0.2 * len(json.dumps(whole))
+        assert measure(reduced) == measure(documents)
+    assert concession_rates(reduced) == concession_rates(documents)
+    assert (concession_rates(reduced)["plaintiff"] is None) == (graph != "proclaim")
+    assert co2(reduced, [True] * 4) == co2(documents, [True] * 4)
+    assert [reflection_trajectory(one) for one in reduced] == [reflection_trajectory(one) for one in documents]
+    assert len(json.dumps(reduced)) < 0.2 * len(json.dumps(documents))

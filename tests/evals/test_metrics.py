@@ -1,4 +1,4 @@
-"""Scores of answers, with figures worked out by hand, and beside scikit-learn's."""
+"""Scores of answers, with figures worked out by hand, and compared with scikit-learn's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import (
     YES_NO,
-    OfLabel,
+    LabelMetrics,
     accuracy,
     balanced_accuracy,
-    best_of,
+    best_score,
     by_label,
     citation_precision,
     exact_match,
@@ -27,8 +27,8 @@ from moot.evals._stats.metrics import (
     fever_score,
     gold_recall,
     macro_f1,
-    normal_squad,
-    normal_triviaqa,
+    normalise_squad,
+    normalise_triviaqa,
     numeric_match,
     token_f1,
     under_policies,
@@ -92,7 +92,7 @@ def test_outcomes_of_documents() -> None:
     assert outcome_of(trial) == S
     assert outcome_of(trial, mapped=False) == ABSTAINED
     assert outcome_of({**trial, "status": "failed"}, mapped=False) is None
-    own_label = document(answer="INCONCLUSIVE", raw_verdict="INCONCLUSIVE")  # no trial: an answer like any other
+    own_label = document(answer="INCONCLUSIVE", raw_verdict="INCONCLUSIVE")  # outside a trial, an ordinary answer
     assert outcome_of(own_label, mapped=False) == "INCONCLUSIVE"
 
 
@@ -109,24 +109,24 @@ async def test_outcome_of_a_real_document() -> None:
 WORDS = st.lists(st.sampled_from(["the", "a", "red", "Red", "fox", "fox,", "yes", "no", "-"]), max_size=5).map(" ".join)
 
 
-def test_normal_texts() -> None:
-    assert normal_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
-    assert normal_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
-    assert normal_triviaqa("O’Brien `s") == "o brien s"
-    assert normal_squad("O’Brien") == "o’brien"  # SQuAD's script takes away ASCII signs alone
-    assert normal_squad("Theatre and banana") == "theatre and banana"
+def test_texts_are_normalised_as_by_each_script() -> None:
+    assert normalise_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
+    assert normalise_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
+    assert normalise_triviaqa("O’Brien `s") == "o brien s"
+    assert normalise_squad("O’Brien") == "o’brien"  # SQuAD's script removes ASCII signs only
+    assert normalise_squad("Theatre and banana") == "theatre and banana"
 
 
-def test_exact_match() -> None:
+def test_exact_match_by_hand() -> None:
     assert exact_match("the Eiffel Tower.", "Eiffel Tower") == 1.0
     assert exact_match("Eiffel", "Eiffel Tower") == 0.0
     assert exact_match("well known", "well-known") == 0.0
-    assert exact_match("well known", "well-known", normal_triviaqa) == 1.0
+    assert exact_match("well known", "well-known", normalise_triviaqa) == 1.0
     assert exact_match(None, "Eiffel Tower") is None
-    assert exact_match(ABSTAINED, "The The") == 0.0  # of which the script leaves nothing
+    assert exact_match(ABSTAINED, "The The") == 0.0  # the script removes both words
 
 
-def test_token_f1() -> None:
+def test_token_f1_by_hand() -> None:
     assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # red counts once
     assert token_f1("in Paris, France", "Paris") == approx(2 * 1 / (3 + 1))
     assert token_f1("Rome", "Paris") == 0.0
@@ -149,17 +149,17 @@ def test_token_f1_is_symmetric_and_never_below_exact_match(one: str, other: str)
         assert value == token_f1(other, one)
 
 
-def test_best_of_aliases() -> None:
-    assert best_of(exact_match, "JFK", ["John F. Kennedy", "jfk"]) == 1.0
-    assert best_of(token_f1, "John Kennedy", ["JFK", "John F. Kennedy"]) == approx(4 / 5)
-    assert best_of(exact_match, None, ["JFK"]) is None
-    triviaqa = partial(exact_match, normalise=normal_triviaqa)
-    assert best_of(triviaqa, "rock 'n' roll", ["rock n roll"]) == 1.0
-    with pytest.raises(ValueError, match="no right answer"):
-        best_of(exact_match, "JFK", [])
+def test_the_best_alias_counts() -> None:
+    assert best_score(exact_match, "JFK", ["John F. Kennedy", "jfk"]) == 1.0
+    assert best_score(token_f1, "John Kennedy", ["JFK", "John F. Kennedy"]) == approx(4 / 5)
+    assert best_score(exact_match, None, ["JFK"]) is None
+    triviaqa = partial(exact_match, normalise=normalise_triviaqa)
+    assert best_score(triviaqa, "rock 'n' roll", ["rock n roll"]) == 1.0
+    with pytest.raises(ValueError, match="at least one right answer"):
+        best_score(exact_match, "JFK", [])
 
 
-def test_numeric_match() -> None:
+def test_numeric_match_by_hand() -> None:
     assert numeric_match("1000", "so it is 10 x 100 #### 1,000") == 1.0
     assert numeric_match("0.5", "1/2") == 1.0
     assert numeric_match("72", "#### 71") == 0.0
@@ -178,23 +178,23 @@ LABELS = st.sampled_from([S, R, N])
 ITEMS = st.lists(st.tuples(LABELS, st.sampled_from([S, R, N, ABSTAINED, None])), max_size=25)
 
 
-def test_label_scores() -> None:
+def test_label_scores_by_hand() -> None:
     assert accuracy(GOLD, GIVEN) == Score(approx(4 / 7), 7, missing=1)
     assert macro_f1(GOLD, GIVEN) == Score(approx((4 / 7 + 2 / 4 + 2 / 2) / 3), 7, missing=1)
     assert balanced_accuracy(GOLD, GIVEN) == Score(approx((2 / 4 + 1 / 2 + 1 / 1) / 3), 7, missing=1)
 
 
-def test_labels_that_are_averaged_over() -> None:
+def test_labels_without_gold_items_are_not_averaged() -> None:
     gold, outcomes = [S, S, R], [S, N, R]  # F1 of SUPPORTS 2/3, of REFUTES 1; NOT ENOUGH INFO is only given
     assert macro_f1(gold, outcomes).value == approx(5 / 6)
     assert macro_f1(gold, outcomes, [S, R, N]).value == approx(5 / 9)
-    assert macro_f1([S, R], [S, R], [S, R, N]).value == 1.0  # which is neither here
+    assert macro_f1([S, R], [S, R], [S, R, N]).value == 1.0  # N is neither gold nor given
     with pytest.raises(ValueError, match="not among"):
         macro_f1(gold, outcomes, [S, N])
 
 
 @pytest.mark.parametrize("score", [accuracy, macro_f1, balanced_accuracy])
-def test_labels_without_a_score(score: Any) -> None:
+def test_label_scores_of_no_answers_are_unknown(score: Any) -> None:
     assert score([], []) == Score(None, 0)
     assert score([S, R], [None, None]) == Score(None, 0, missing=2)
     assert score([S], [ABSTAINED]) == Score(0.0, 1)
@@ -207,7 +207,7 @@ def test_labels_without_a_score(score: Any) -> None:
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(ITEMS, st.randoms())
 def test_label_scores_are_scikit_learns(items: list[tuple[str, str | None]], chance: random.Random) -> None:
-    metrics = package("sklearn.metrics")
+    metrics = load_extra("sklearn.metrics")
     gold, outcomes = [right for right, _ in items], [outcome for _, outcome in items]
     known = [(right, outcome) for right, outcome in items if outcome is not None]
     shuffled = chance.sample(items, len(items))
@@ -247,7 +247,7 @@ def test_scores_under_each_abstention_policy() -> None:
     assert binary["burden_of_refutation"] == Score(1.0, 2)
 
 
-def test_policies_of_another_score() -> None:
+def test_abstention_policies_apply_to_any_score() -> None:
     found = under_policies([S, S, R], [S, ABSTAINED, ABSTAINED], supported=S, score=macro_f1)
     assert found["wrong"] == Score(approx((2 / 3 + 0) / 2), 3)
     assert found["left_out"] == Score(1.0, 1, left_out=2)
@@ -266,14 +266,14 @@ def test_policies_lose_no_item(items: list[tuple[str, str | None]]) -> None:
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
-def test_oracle_of_runs() -> None:
+def test_oracle_of_runs_by_hand() -> None:
     runs = [[True, False, False, None, True], [False, False, None, None, None], [False, False, False, None, False]]
     found = oracle_of_runs(runs)
-    assert found == [True, False, None, None, True]  # one that is missing could have been right
+    assert found == [True, False, None, None, True]  # a missing answer could have been right
     assert mean_score(found) == Score(approx(2 / 3), 3, missing=2)
 
 
-def test_majority_of_runs() -> None:
+def test_majority_of_runs_by_hand() -> None:
     runs: list[list[str | None]] = [
         [S, S, S, ABSTAINED, ABSTAINED, S],
         [R, S, R, ABSTAINED, R, R],
@@ -297,15 +297,15 @@ def test_the_majority_of_runs_counts_equal_meanings() -> None:
 def test_a_majority_cannot_be_changed_by_missing_runs(item: list[str | None]) -> None:
     [found] = majority_of_runs([[outcome] for outcome in item])
     choices = [[S, R, N, ABSTAINED] if outcome is None else [outcome] for outcome in item]
-    possible = {majority_of_runs([[outcome] for outcome in whole])[0] for whole in itertools.product(*choices)}
+    possible = {majority_of_runs([[outcome] for outcome in completed])[0] for completed in itertools.product(*choices)}
     assert None not in possible
     assert found is None or possible == {found}
 
 
 @pytest.mark.parametrize("runs", [[], [[S, S], [S]]])
-def test_runs_of_other_items(runs: Any) -> None:
+def test_runs_of_unequal_length_are_refused(runs: Any) -> None:
     for measure in (oracle_of_runs, majority_of_runs):
-        with pytest.raises(ValueError, match=r"no run|shorter"):
+        with pytest.raises(ValueError, match=r"one run|shorter"):
             measure(runs)
 
 
@@ -328,7 +328,7 @@ SETS = [[("Copper", 0), ("Metal_-LRB-music-RRB-", 3)], [("Copper", 7)]]
         (ABSTAINED, [("Copper", 7)], 0.0),
     ],
 )
-def test_fever_score(outcome: str, found: list[tuple[str, int]], value: float) -> None:
+def test_fever_score_of_one_claim(outcome: str, found: list[tuple[str, int]], value: float) -> None:
     assert fever_score([S], [outcome], [SETS], [found]) == Score(value, 1)
 
 
@@ -338,16 +338,16 @@ def test_fever_score_of_a_run() -> None:
     shown: list[Any] = [[("Copper", 7)], [], [], [], None]
     assert fever_score(gold, outcomes, sets, shown) == Score(approx(2 / 3), 3, missing=1, left_out=1)
     nothing = fever_score(gold, outcomes, sets, [None] * 5)
-    assert nothing == Score(None, 0, missing=1, left_out=4)  # also of those with only the label right
+    assert nothing == Score(None, 0, missing=1, left_out=4)  # also for claims of which only the label is right
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])
-def test_fever_score_without_evidence_to_find(sets: Any) -> None:
+def test_claims_without_gold_evidence_have_no_fever_score(sets: Any) -> None:
     with pytest.raises(ValueError, match="needs sets of evidence"):
         fever_score([R], [R], [sets], [[]])
 
 
-def test_pages_in_either_spelling() -> None:
+def test_pages_match_in_either_spelling() -> None:
     assert fever_page("Soul_Food_-LRB-film-RRB-") == fever_page("Soul Food (film)") == "Soul Food (film)"
     assert fever_page("Star_Trek-COLON-_Picard") == "Star Trek: Picard"
     assert fever_page("Beyonce\u0301") == fever_page("Beyoncé")
@@ -377,7 +377,7 @@ def citations(verified: int, total: int) -> dict[str, int]:
     return {"total": total, "verified": verified, "unverified": total - verified, "fabricated": 0}
 
 
-def test_citation_precision() -> None:
+def test_citation_precision_by_hand() -> None:
     cited = [{"verified": True, "fabricated": False}, {"verified": False, "fabricated": True}]
     documents = [
         document(metrics={"citations": citations(3, 4)}),
@@ -390,7 +390,7 @@ def test_citation_precision() -> None:
     assert citation_precision([document()]) == Score(None, 0, left_out=1)
 
 
-def test_gold_recall() -> None:
+def test_gold_recall_by_hand() -> None:
     gold = [{"a", "b"}, {"c"}, set[str](), {"d"}]
     assert gold_recall(gold, [["b", "x", "b"], ["x"], ["y"], None]) == Score(1 / 4, 2, missing=1, left_out=1)
     assert gold_recall([{"a"}], [["a", "b"]]) == Score(1.0, 1)
@@ -405,12 +405,12 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
     found = by_label([gold for gold, _ in items], [given for _, given in items], "abc")
     known = [(gold, given) for gold, given in items if given is not None]
     if not known:
-        assert set(found.values()) == {OfLabel(0, 0, None, None, None)}
+        assert set(found.values()) == {LabelMetrics(0, 0, None, None, None)}
         return
     gold, given_ = zip(*known, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's word for a share of no items
-        theirs = package("sklearn.metrics").precision_recall_fscore_support(
+        theirs = load_extra("sklearn.metrics").precision_recall_fscore_support(
             gold, given_, labels=list("abc"), zero_division=np.nan
         )
     for n, label in enumerate("abc"):
@@ -422,5 +422,5 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
 
 def test_one_label_by_hand() -> None:
     found = by_label(["a", "a", "a", "b", "b"], ["a", ABSTAINED, None, "a", "b"], "ab")
-    assert found["a"] == OfLabel(2, 2, 0.5, 0.5, 0.5)
-    assert found["b"] == OfLabel(2, 1, 1.0, 0.5, approx(2 / 3))
+    assert found["a"] == LabelMetrics(2, 2, 0.5, 0.5, 0.5)
+    assert found["b"] == LabelMetrics(2, 1, 1.0, 0.5, approx(2 / 3))

@@ -18,14 +18,14 @@ from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
 from moot.evals._stats.official import (
-    OFFICIAL,
+    OFFICIAL_MEASURES,
     GoldMatch,
     hover_score,
-    joint,
-    matched_answer,
+    joint_match,
+    match_answer,
+    match_facts,
     official_score,
     page_and_element,
-    supporting_facts,
 )
 from moot.retrievers import index_passages
 from moot.retrievers._evidence import GIVEN, evidence_id
@@ -71,7 +71,7 @@ CELLS = [("P", f"cell_0_{n}_0") for n in range(26)]
         (S, S, [("P", "sentence_3"), *CELLS[:25], ("P", "cell_0_1_1")], 0.0),
     ],
 )
-def test_feverous_score(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
+def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
     sets = [[[("P", "sentence_3"), ("P", "cell_0_1_1")]]]
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
@@ -99,21 +99,21 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         (S, [], 0.0),
     ],
 )
-def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -> None:
+def test_hover_score_by_hand(outcome: str, found: list[tuple[str, int]], value: float) -> None:
     assert hover_score(S, outcome, HOPS, found) == value
 
 
 def test_hotpotqas_scores_equal_its_script() -> None:
     """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
-    answer = matched_answer("the city of Paris", ["Paris"])
+    answer = match_answer("the city of Paris", ["Paris"])
     assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
-    facts = supporting_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
+    facts = match_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
     assert [*facts] == pytest.approx([0.0, 1 / 3, 0.5])
-    found = [answer.f1, facts.f1, joint(answer, facts).f1]
+    found = [answer.f1, facts.f1, joint_match(answer, facts).f1]
     assert found == pytest.approx([0.5, 0.4, 2 * (1 / 9) * 0.5 / (11 / 18)])
-    assert matched_answer("no", ["yes"]).f1 == matched_answer("yes it is", ["yes"]).f1 == 0.0
-    assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
-    assert supporting_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
+    assert match_answer("no", ["yes"]).f1 == match_answer("yes it is", ["yes"]).f1 == 0.0
+    assert joint_match(match_answer("Yes", ["yes"]), match_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
+    assert match_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_page_and_sentence_are_the_end_of_the_address(url: str | None, place
 
 
 def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """As for FEVER: the pieces that a verdict cites. If they name no page and sentence, there is no score."""
+    """As for FEVER, the pieces that a verdict cites count. If they name no page and sentence, there is no score."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -155,29 +155,29 @@ def test_the_hover_score_uses_the_verdicts_citations() -> None:
 
 
 def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
-    """A rule of the stub: an answer that cites quotes of texts, each by its id."""
+    """A rule: an answer that cites quotes of texts, each by its id."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in quotes]
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
 
 
-async def ran(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
+async def run_graph(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
     """The run of a graph on a file."""
     logs = tmp_path / f"logs-{len(list(tmp_path.glob('logs-*')))}"
     plan = {"graphs": [graph], "tasks": {benchmark: str(file)}, "models": ["openai:stub"], "settings": settings}
 
-    def whole() -> list[LoggedRun]:
+    def run_and_read() -> list[LoggedRun]:
         run_plan(make_plan(plan), logs, Limits(4), lambda total, held: lambda sample: None)
         return read_runs([logs], lambda calls: None)[0]
 
-    (run,) = await asyncio.to_thread(whole)  # Inspect reads logs in a loop of its own
+    (run,) = await asyncio.to_thread(run_and_read)  # Inspect reads logs in a loop of its own
     return run
 
 
-def values(run: LoggedRun, measure: str) -> dict[str, float | None]:
+def scores_by_id(run: LoggedRun, measure: str) -> dict[str, float | None]:
     return {seen.id: seen.scores.get(measure) for seen in run.observations}
 
 
-def lines(path: Path, records: list[dict[str, Any]]) -> Path:
+def write_lines(path: Path, records: list[dict[str, Any]]) -> Path:
     path.write_text("\n".join(map(json.dumps, records)))
     return path
 
@@ -191,7 +191,7 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     evidence = [[[0, 0, "Gold_-LRB-metal-RRB-", 0], [0, 0, "Gold_-LRB-metal-RRB-", 1]]]
     claims = {"A": S, "B": S, "C": N, "D": S}
     nothing = [[[0, None, None, None]]]
-    file = lines(
+    file = write_lines(
         tmp_path / "fever.jsonl",
         [
             {"id": id, "claim": f"Claim {id} on gold.", "label": label, "evidence": nothing if label == N else evidence}
@@ -204,14 +204,15 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     ]
     await index_passages("official-sentences", numbered, encoder=ENCODER)
     await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
-    reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}  # it may cite two sentences of a page
+    # A verdict may cite two sentences of a page.
+    reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}
 
-    run = await ran(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
-    assert values(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}
+    run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
+    assert scores_by_id(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}
     assert not [note for note in run.notes if "computable" in note]
-    other = await ran(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
-    assert set(values(other, "fever_score").values()) == {None}
-    assert "fever_score: not computable, as nothing that was read names its page and sentence" in other.notes[-1]
+    other = await run_graph(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
+    assert set(scores_by_id(other, "fever_score").values()) == {None}
+    assert "fever_score: not computable, as no evidence has an address with its page and sentence" in other.notes[-1]
 
 
 HOTPOT = {
@@ -246,12 +247,12 @@ async def test_supporting_facts_are_the_quoted_sentences(
     expected: tuple[float, ...] | None,
 ) -> None:
     start_stub([cites(answer, "Nabucco", *((evidence_id(GIVEN, TEXTS[title]), quote) for title, quote in quotes))])
-    file = lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT])
-    run = await ran(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
+    file = write_lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT])
+    run = await run_graph(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
-    found = tuple(values(run, name)["one"] for name in measures)
+    found = tuple(scores_by_id(run, name)["one"] for name in measures)
     assert found == (pytest.approx(expected) if expected else (None,) * 4)
-    assert any("no verdict cites a text" in note for note in run.notes) == (expected is None)
+    assert any("no verdict cites any evidence" in note for note in run.notes) == (expected is None)
 
 
 # --- Check-COVID ------------------------------------------------------------------------------------------------------
@@ -274,12 +275,12 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
     folder = tmp_path / "Check-COVID" / "test"
     folder.mkdir(parents=True)
-    file = lines(folder / "check_covid.jsonl", COVID)
+    file = write_lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
     assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
-    assert any("no corpus.json is near its file" in note for note in reading.notes)
+    assert any("there is no corpus.json near its file" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
-    run = await ran(tmp_path, "check_covid", file, "standard_prompting")
+    run = await run_graph(tmp_path, "check_covid", file, "standard_prompting")
     assert run.ceiling == pytest.approx(2 / 3)
     again = ["eval", "run", "--task", f"check_covid={file}", "--graph", "standard_prompting", "--model", "openai:stub"]
     ended = await asyncio.to_thread(CliRunner().invoke, app, [*again, "--logs", str(tmp_path / "logs-0"), "--json"])
@@ -288,7 +289,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     systems = json.loads(shown.stdout)["studies"][0]["tables"]["systems"]["rows"]
     assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2
 
-    lines(folder.parent / "corpus.json", [ABSTRACT])
+    write_lines(folder.parent / "corpus.json", [ABSTRACT])
     reading = read_benchmark("check_covid", file)
     assert [item.given for item in reading.items] == [
         (("On masks", "Masks helped."),),
@@ -296,15 +297,15 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
         (("On masks", "Masks helped."),),
     ]
     assert ceiling(reading.items, "check_covid") is None
-    assert "each claim comes with the sentences it is labelled by" in reading.notes
+    assert "each claim comes with the sentences that its label is about" in reading.notes
     assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
-    lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
+    write_lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
     with pytest.raises(UserError, match="line 2: its sentences are not in corpus.json"):
         read_benchmark("check_covid", file)
 
 
 @needs_visible
-def test_the_ceiling_of_check_covid() -> None:
+def test_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert ceiling(items, "check_covid") == 0.69
     assert ceiling(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None  # each claim with its sentence
@@ -312,8 +313,8 @@ def test_the_ceiling_of_check_covid() -> None:
 
 
 def test_official_scores_that_cannot_be_computed_are_listed_with_reasons() -> None:
-    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL}
-    assert named == set(OFFICIAL)
+    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL_MEASURES}
+    assert named == set(OFFICIAL_MEASURES)
     listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}
     assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
     assert listed["fever"] == "accuracy, macro_f1, fever_score"

@@ -15,7 +15,7 @@ from tests.evals.test_metrics import VISIBLE
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo" / "claims.jsonl"
 
 
-def written(folder: Path, text: str) -> Path:
+def write_file(folder: Path, text: str) -> Path:
     path = folder / "my.csv"
     path.write_text(text)
     return path
@@ -28,34 +28,34 @@ def test_the_demo_claims_are_a_valid_file() -> None:
 
 
 def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
-    reading = read_benchmark("claims", written(tmp_path, "claim,label,group,date\nOne.,supports,g,2020\nTwo.,,,\n"))
+    reading = read_benchmark("claims", write_file(tmp_path, "claim,label,group,date\nOne.,supports,g,2020\nTwo.,,,\n"))
     (item,) = reading.items
     assert (item.gold, item.group, item.claim_date, item.task) == (("SUPPORTS",), "g", "2020", "fever")
     assert "1 of 2 records left out" in reading.notes[0]
 
 
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
-    reading = read_benchmark("claims", written(tmp_path, "claim,label,colour,weight\nOne.,SUPPORTS,red,3\n"))
+    reading = read_benchmark("claims", write_file(tmp_path, "claim,label,colour,weight\nOne.,SUPPORTS,red,3\n"))
     assert reading.notes == ("these columns are not read: colour, weight",)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("claim,label\nOne.,true\n", "line 2: the label 'true' is none of .* column `labels`"),
-        ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same in each"),
+        ("claim,label\nOne.,true\n", "line 2: the label 'true' is not one of .* column `labels`"),
+        ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same labels in all rows"),
         ("claim,label,graph\nOne.,SUPPORTS,rag\n", "line 2: .*moot batch"),
         ("claim,label\nOne.,\n", "no record that can be measured"),
     ],
 )
-def test_rows_that_cannot_be_measured_are_errors_with_their_line(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        read_benchmark("claims", written(tmp_path, text))
+def test_rows_that_cannot_be_measured_are_errors_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_benchmark("claims", write_file(tmp_path, text))
 
 
 def test_own_labels_are_measured_and_groups_are_kept(tmp_path: Path) -> None:
     rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
-    path = written(tmp_path, "claim,label,labels,group\n" + rows)
+    path = write_file(tmp_path, "claim,label,labels,group\n" + rows)
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]
     ended = moot(*words)
     assert ended.returncode == 0, ended.stderr

@@ -38,26 +38,28 @@ FAILED = document(status="failed")
 
 
 def panel(*verdicts: str | None) -> dict[str, Any]:
+    """A document with these verdicts of a panel."""
     judges = enumerate(verdicts, 1)
     return document(
         *({"round": 1, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": v} for n, v in judges)
     )
 
 
-def analysed(**scores: Any) -> dict[str, Any]:
+def analysis_document(**scores: Any) -> dict[str, Any]:
     return document({"round": 1, "phase": "switched", "agent": "analyser", "step": "analyse", **scores})
 
 
-def argued(round: int, phase: str, counsel: str, argument: str | None) -> dict[str, Any]:
+def argument_turn(round: int, phase: str, counsel: str, argument: str | None) -> dict[str, Any]:
     sides = ("plaintiff", "defense") if phase == "primary" else ("defense", "plaintiff")
     side = sides[counsel == "defense"]
     turn = {"round": round, "phase": phase, "agent": counsel, "side": side, "step": "argue"}
     return {**turn, "argument": argument}
 
 
-def debated(
+def debate_document(
     totals: list[float | None] | None = None, novelty: list[float | None] | None = None, phase: str = "primary"
 ) -> dict[str, Any]:
+    """A document with a debate's totals of reflection and its novelty by round."""
     return document(debates=[{"phase": phase, "reflection_total": totals or [], "novelty": novelty or []}])
 
 
@@ -73,12 +75,12 @@ All three: agreement by case 1, 1/3, 1, 0; of 12 verdicts 6, 5 and 1, so by chan
 VERDICTS = st.sampled_from([S, N, I, None])
 
 
-def test_cohen_kappa() -> None:
+def test_cohen_kappa_by_hand() -> None:
     first, second = [a for a, _ in TEN], [b for _, b in TEN]
     assert cohen_kappa(first, second) == pytest.approx(0.32 / 0.62)
     assert cohen_kappa(first, first) == 1.0
     assert cohen_kappa([S, N], [N, S]) == -1.0
-    assert cohen_kappa([S, S], [N, N]) == 0.0  # they never agree, and chance agreement is 0
+    assert cohen_kappa([S, S], [N, N]) == 0.0  # the judges never agree, and chance agreement is 0
 
 
 def test_cohen_kappa_of_cases_in_which_both_judged() -> None:
@@ -89,12 +91,14 @@ def test_cohen_kappa_of_cases_in_which_both_judged() -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [([], []), ([S, S], [S, S]), ([S, N], [None, N]), ([S, None], [None, S]), ([None], [None])]
 )
-def test_cohen_kappa_undefined(first: list[str | None], second: list[str | None]) -> None:
+def test_cohen_kappa_of_too_few_or_equal_verdicts_is_undefined(
+    first: list[str | None], second: list[str | None]
+) -> None:
     assert cohen_kappa(first, second) is None
 
 
-def test_cohen_kappa_of_other_cases() -> None:
-    with pytest.raises(ValueError, match="not of 1 and 2"):
+def test_cohen_kappa_of_lists_of_unequal_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="not 1 and 2"):
         cohen_kappa([S], [S, S])
 
 
@@ -107,7 +111,7 @@ def test_cohen_kappa_is_in_its_range(pairs: list[tuple[str | None, str | None]])
     assert kappa == pytest.approx(cohen_kappa(second, first))
 
 
-def test_kappas_of_pairs() -> None:
+def test_kappas_of_pairs_by_hand() -> None:
     kappas = cohen_kappas([*PANELS, FAILED])
     assert kappas == {
         ("judge-1", "judge-2"): pytest.approx(1 / 2),
@@ -124,13 +128,13 @@ def test_kappas_of_pairs_of_which_one_is_undefined() -> None:
         ("judge-1", "judge-3"): 0.0,
         ("judge-2", "judge-3"): 0.0,
     }
-    alike = [panel(S, S, S), panel(S, S, N)]
-    assert cohen_kappas(alike)["judge-1", "judge-2"] is None
-    assert mean_cohen_kappa(alike) == 0.0  # of the two that are known
+    always_equal = [panel(S, S, S), panel(S, S, N)]
+    assert cohen_kappas(always_equal)["judge-1", "judge-2"] is None
+    assert mean_cohen_kappa(always_equal) == 0.0  # of the two that are known
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])
-def test_panels_without_kappas(documents: list[dict[str, Any]]) -> None:
+def test_panels_without_shared_cases_have_no_kappa(documents: list[dict[str, Any]]) -> None:
     assert mean_cohen_kappa(documents) is None
     assert fleiss_kappa_of(documents) is None
 
@@ -143,12 +147,12 @@ def test_judges_are_distinguished_by_name() -> None:
     assert panel_verdicts([]) == ([], [])
 
 
-def test_only_the_panel_judges() -> None:
+def test_verdicts_outside_the_panel_are_ignored() -> None:
     other = {"round": 1, "phase": "primary", "agent": "judge", "step": "judge", "verdict": S}
     assert panel_verdicts([document(other)]) == ([], [[]])
 
 
-def test_fleiss_kappa() -> None:
+def test_fleiss_kappa_by_hand() -> None:
     assert fleiss_kappa_of(PANELS) == pytest.approx(11 / 41)  # (7/12 - 31/72) / (1 - 31/72)
     assert fleiss_kappa([[S, N], [N, S]]) == pytest.approx(-1.0)
     assert fleiss_kappa([[S, S, S], [N, N, N]]) == pytest.approx(1.0)
@@ -161,12 +165,12 @@ def test_fleiss_kappa_of_cases_in_which_all_judged() -> None:
 @pytest.mark.parametrize(
     "verdicts", [[], [[]], [[S], [N]], [[S, S], [S, S]], [[S, S], [N, None]], [[None, None]], [[S, None], [None, N]]]
 )
-def test_fleiss_kappa_undefined(verdicts: list[list[str | None]]) -> None:
+def test_fleiss_kappa_of_too_few_or_equal_verdicts_is_undefined(verdicts: list[list[str | None]]) -> None:
     assert fleiss_kappa(verdicts) is None
 
 
-def test_fleiss_kappa_of_unequal_cases() -> None:
-    with pytest.raises(ValueError, match="every judge"):
+def test_fleiss_kappa_of_unequal_panels_is_refused() -> None:
+    with pytest.raises(ValueError, match="each judge"):
         fleiss_kappa([[S, N], [S, N, N]])
 
 
@@ -178,22 +182,22 @@ def test_fleiss_kappa_is_in_its_range(verdicts: list[list[str | None]]) -> None:
     assert kappa == pytest.approx(fleiss_kappa([row[::-1] for row in verdicts[::-1]]))
 
 
-def test_disagreement() -> None:
+def test_disagreement_by_hand() -> None:
     assert disagreement(PANELS) == (0.5, 0.5, 4)
     assert disagreement([panel(S, S), panel(N, N), panel(S, N), panel(I, I)]) == (0.75, 0.25, 4)
     assert disagreement([panel(S, S, S), panel(S, S, None), panel(S, N, None), FAILED]) == (1.0, 0.0, 1)
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, None)]])
-def test_disagreement_of_no_panel(documents: list[dict[str, Any]]) -> None:
+def test_disagreement_without_two_verdicts_is_unknown(documents: list[dict[str, Any]]) -> None:
     assert disagreement(documents) is None
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(name: str) -> Any:
+    def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(lazy, "imported", gone)
+    monkeypatch.setattr(lazy, "imported", not_installed)
     for measure in (cohen_kappas, fleiss_kappa_of):
         with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
             measure(PANELS)
@@ -203,11 +207,11 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the counsel ----------------------------------------------------------------------------------------------------
 
 
-def test_role_play_consistency() -> None:
+def test_role_play_consistency_by_hand() -> None:
     documents = [
-        analysed(plaintiff_counsel=8, defense_counsel=6, overall=7, contradictions=[]),
-        analysed(plaintiff_counsel=7, defense_counsel=None, overall=4.5),
-        analysed(outcome="unparsed"),
+        analysis_document(plaintiff_counsel=8, defense_counsel=6, overall=7, contradictions=[]),
+        analysis_document(plaintiff_counsel=7, defense_counsel=None, overall=4.5),
+        analysis_document(outcome="unparsed"),
         document({"round": 1, "phase": "primary", "agent": "critic", "step": "criticise", "overall": 0}),
         FAILED,
     ]
@@ -232,7 +236,7 @@ def test_role_play_consistency() -> None:
         ("FAIR ENOUGH - POINT TAKEN", ["FAIR ENOUGH", "POINT TAKEN"]),
     ],
 )
-def test_concessions(text: str, expected: list[str]) -> None:
+def test_concessions_are_found(text: str, expected: list[str]) -> None:
     assert concessions(text) == expected
 
 
@@ -257,7 +261,7 @@ def test_concessions(text: str, expected: list[str]) -> None:
         "",
     ],
 )
-def test_no_concessions(text: str) -> None:
+def test_denials_and_parts_of_words_are_no_concessions(text: str) -> None:
     assert concessions(text) == []
 
 
@@ -267,11 +271,13 @@ GOOD_POINT = "You make a good point about dosage."
 
 
 def concession_rate(texts: list[str]) -> float | None:
-    """That of one counsel's arguments."""
-    return concession_rates([document(*(argued(1, "primary", "plaintiff", text) for text in texts))])["plaintiff"]
+    """The concession rate of one counsel with these arguments."""
+    return concession_rates([document(*(argument_turn(1, "primary", "plaintiff", text) for text in texts))])[
+        "plaintiff"
+    ]
 
 
-def test_concession_rate() -> None:
+def test_concession_rate_by_hand() -> None:
     assert concession_rate([YIELDING, GOOD_POINT]) == 100.0
     assert concession_rate([YIELDING]) == pytest.approx(1000 / 13)
     assert concession_rate(["A well-made, long-term trial doesn't - and can’t - end at 1,000 days!"]) == 0.0
@@ -280,15 +286,20 @@ def test_concession_rate() -> None:
     assert concession_rate(["", " -- "]) is None
 
 
-def test_concession_rates_of_the_counsel() -> None:
+def test_concession_rates_of_each_counsel_by_hand() -> None:
     debate = document(
-        argued(1, "primary", "plaintiff", YIELDING),
-        argued(1, "primary", "defense", "It does not hold."),
-        argued(2, "primary", "defense", None),
-        argued(1, "switched", "plaintiff", GOOD_POINT),  # for the defense
-        {**argued(1, "primary", "plaintiff", None), "agent": "expert", "step": "testify", "testimony": "I concede."},
+        argument_turn(1, "primary", "plaintiff", YIELDING),
+        argument_turn(1, "primary", "defense", "It does not hold."),
+        argument_turn(2, "primary", "defense", None),
+        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # for the defense
+        {
+            **argument_turn(1, "primary", "plaintiff", None),
+            "agent": "expert",
+            "step": "testify",
+            "testimony": "I concede.",
+        },
     )
-    silent = document(argued(1, "primary", "plaintiff", None), status="failed")
+    silent = document(argument_turn(1, "primary", "plaintiff", None), status="failed")
     assert concession_rates([debate, silent, FAILED]) == {"plaintiff": 100.0, "defense": 0.0}
     assert concession_rates([silent]) == {"plaintiff": None, "defense": None}
     assert concession_rates([]) == {"plaintiff": None, "defense": None}
@@ -304,34 +315,34 @@ def test_a_concession_rate_is_a_rate(texts: list[str]) -> None:
 # --- rounds ---------------------------------------------------------------------------------------------------------
 
 
-def test_reflection_trajectory() -> None:
-    both = debated([1.0, None, 1.5])
-    both["debates"] += debated([0.5], phase="switched")["debates"]
+def test_reflection_trajectory_by_hand() -> None:
+    both = debate_document([1.0, None, 1.5])
+    both["debates"] += debate_document([0.5], phase="switched")["debates"]
     assert reflection_trajectory(both) == [1.0, None, 1.5]
     assert reflection_trajectory(both, "switched") == [0.5]
     assert reflection_trajectory(FAILED) == []
 
 
-def test_changes() -> None:
+def test_changes_are_between_adjacent_rounds() -> None:
     assert changes([1.0, 1.5, 1.25]) == [0.5, -0.25]
     assert changes([1.0, None, 1.5, 1.75]) == [0.25]
     assert changes([1.0]) == changes([]) == []
 
 
-def test_mean_reflection_change() -> None:
-    long, short = debated([1.0, 1.5, 1.25, 1.25]), debated([0.5, 0.75])  # 0.5, 0.25, 0; 0.25
+def test_mean_reflection_change_by_hand() -> None:
+    long, short = debate_document([1.0, 1.5, 1.25, 1.25]), debate_document([0.5, 0.75])  # 0.5, 0.25, 0; 0.25
     assert mean_reflection_change([long, short, FAILED]) == 0.25
     assert mean_reflection_change([long]) == 0.25
-    assert mean_reflection_change([debated([1.0, None, 1.5, 1.75])]) == 0.25  # not from the first to the third
-    assert mean_reflection_change([debated([0.5, 1.0], phase="switched"), long], "switched") == 0.5
+    assert mean_reflection_change([debate_document([1.0, None, 1.5, 1.75])]) == 0.25  # not from the first to the third
+    assert mean_reflection_change([debate_document([0.5, 1.0], phase="switched"), long], "switched") == 0.5
 
 
 @pytest.mark.parametrize("totals", [[], [1.0], [1.0, None], [1.0, None, 1.5], [None, None]])
-def test_no_reflection_change(totals: list[float | None]) -> None:
-    assert mean_reflection_change([debated(totals)]) is None
+def test_without_two_adjacent_rounds_there_is_no_reflection_change(totals: list[float | None]) -> None:
+    assert mean_reflection_change([debate_document(totals)]) is None
 
 
-def test_instability() -> None:
+def test_instability_by_hand() -> None:
     assert instability([1.0, 1.5, 1.0, 1.5, 1.0]) == 0.5  # changes 0.5, -0.5, 0.5, -0.5
     assert instability([1.0, 1.5, 1.25]) == 0.375  # 0.5, -0.25: 0.375 each from their mean
     assert instability([1.0, 1.25, 1.5, 1.75]) == 0.0
@@ -361,11 +372,11 @@ def test_instability_ignores_a_linear_trend(totals: list[float], step: float) ->
     assert instability([total + step * n for n, total in enumerate(totals)]) == pytest.approx(found, abs=1e-9)
 
 
-def test_novelty_by_round() -> None:
+def test_novelty_by_round_by_hand() -> None:
     documents = [
-        debated(novelty=[0.5, 0.25, None]),
-        debated(novelty=[0.75, None, None, 0.125]),
-        debated(novelty=[0.25], phase="switched"),
+        debate_document(novelty=[0.5, 0.25, None]),
+        debate_document(novelty=[0.75, None, None, 0.125]),
+        debate_document(novelty=[0.25], phase="switched"),
         FAILED,
     ]
     assert novelty_by_round(documents) == {1: 0.625, 2: 0.25, 3: None, 4: 0.125}

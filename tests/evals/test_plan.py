@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals._runs.plan import Cell, cells_of, make_plan, read_plan
+from moot.evals._runs.plan import Cell, make_cells, make_plan, read_plan
 
 TASK = {"name": "fever", "data": "fever.jsonl"}
 
 
 def cells(**fields: Any) -> list[Cell]:
-    return cells_of(make_plan({"tasks": [TASK], **fields}))
+    return make_cells(make_plan({"tasks": [TASK], **fields}))
 
 
 def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
         limit: 100
         """
     )
-    found = cells_of(read_plan(tmp_path / "plan.yaml", {"seeds": [1, 2]}))
+    found = make_cells(read_plan(tmp_path / "plan.yaml", {"seeds": [1, 2]}))
     assert len(found) == len({cell.key for cell in found}) == 2 * 2 * 2 * 2
     first, switched = (next(c for c in found if c.graph == graph) for graph in ("tool_mad", "proclaim"))
     assert first.settings == {"k": 5, "questions": 2, "max_rounds": 1, "model": "openai:a", "seed": 1}
@@ -48,7 +48,7 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
         *("society_of_minds self consistency", "society_of_minds self correction"),
     ]
     single = next(cell for cell in found if cell.control == "single_call")
-    assert (single.graph, single.settings, single.facts()["of"]) == ("rag", {"model": "openai:a"}, "tool_mad")
+    assert (single.graph, single.settings, single.log_metadata()["of"]) == ("rag", {"model": "openai:a"}, "tool_mad")
     assert {cell.of.system for cell in found if cell.of} == {"tool_mad", "society_of_minds"}
     assert [cell.position for cell in found] == [0, 1, 2, *[0] * 7, 1, 1]
     named = cells(graphs=["tool_mad"], models=["openai:a"], controls=["retrieval", "single_call"])
@@ -66,14 +66,14 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
 def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"graphs": ["tool_mad"], "models": ["openai:priced"], "controls": True}
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:priced", "input": 1, "output": 4}')
-    with pytest.raises(UserError, match="No price is known of openai:priced.*equal: tokens"):
+    with pytest.raises(UserError, match="The price of openai:priced is unknown.*equal: tokens"):
         cells(**fields, equal="usd")
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]
     keys = [{cell.key for cell in way} for way in ways]
     assert keys[0] == keys[1]
-    told = [[cell.facts().get("equal") for cell in way if cell.control] for way in ways[1:]]
-    assert told == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
+    costs = [[cell.log_metadata().get("equal") for cell in way if cell.control] for way in ways[1:]]
+    assert costs == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
     assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2
     assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]
 
@@ -86,7 +86,7 @@ def test_a_variant_already_in_the_plan_is_not_run_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"graphs": []}, "graphs: The list should have at least 1 item, not 0"),
         ({"graphs": ["tool_made"]}, "Did you mean tool_mad"),
@@ -117,18 +117,18 @@ def test_a_variant_already_in_the_plan_is_not_run_twice() -> None:
         ({"graphs": []}, "graphs: The list should have at least 1 item"),
     ],
 )
-def test_errors_in_a_plan_are_named(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_errors_in_a_plan_are_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         cells(**fields)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("graphs: [", "not a YAML"), ("- a\n- b", "contain a plan"), ("graphs: [rag]", "tasks: this is missing")],
+    ("text", "message"),
+    [("graphs: [", "not a YAML"), ("- a\n- b", "is not a plan"), ("graphs: [rag]", "tasks: this is missing")],
 )
-def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         read_plan(tmp_path / "plan.yaml", {})
     with pytest.raises(UserError, match="cannot be read"):
         read_plan(tmp_path / "elsewhere.yaml", {})
@@ -144,7 +144,7 @@ def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> 
     (tmp_path / "plan.yaml").write_text(
         "{graphs: [rag], tasks: [{name: fever, limit: 3}], settings: {k: 2, max_tokens: 77}, limit: 9}"
     )
-    (found,) = cells_of(read_plan(tmp_path / "plan.yaml", {"settings": {"k": 4}, "limit": 2}))
+    (found,) = make_cells(read_plan(tmp_path / "plan.yaml", {"settings": {"k": 4}, "limit": 2}))
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
 
 

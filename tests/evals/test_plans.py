@@ -13,7 +13,7 @@ import pytest
 from inspect_ai.log import read_eval_log
 from moot.core.lazy import imported
 from moot.evals._runs import run as running
-from moot.evals._runs.plan import Cell, Plan, cells_of, make_plan, read_plan
+from moot.evals._runs.plan import Cell, Plan, make_cells, make_plan, read_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.graphs import load_graph
@@ -38,16 +38,16 @@ class Alike:
         return [0.5 for _ in others]
 
 
-async def alike(name: str) -> Alike:
+async def open_alike(name: str) -> Alike:
     return Alike()
 
 
-def stood_in(value: Any, models: dict[str, str]) -> Any:
+def with_local_parts(value: Any, models: dict[str, str]) -> Any:
     """A plan's values with local models and sources; ``models`` maps each model to its replacement."""
     if isinstance(value, Mapping):
-        return {key: stood_in(one, models) for key, one in value.items()}
+        return {key: with_local_parts(one, models) for key, one in value.items()}
     if isinstance(value, list):
-        return [stood_in(one, models) for one in value]
+        return [with_local_parts(one, models) for one in value]
     if not isinstance(value, str):
         return value
     if value.startswith(("openai:", "vllm:")):
@@ -67,21 +67,22 @@ def has_rounds(system: Any) -> bool:
     return "max_rounds" in load_graph(graph).settings.model_fields
 
 
-def local(file: Path, folder: Path) -> Plan:
+def local_plan(file: Path, folder: Path) -> Plan:
     """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
-    said = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
-    short = {"max_rounds": 2} if any(has_rounds(one) for one in said["graphs"]) else {}
-    said["settings"] = short | said.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
-    said["settings"] |= {"switched_rounds": 2} if "switched_rounds" in said["settings"] else {}
-    said["tasks"] = [task | {"limit": ITEMS} for task in said["tasks"]]
-    return make_plan(said | {"limit": ITEMS}, folder=folder)
+    plan = with_local_parts(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
+    short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
+    plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
+    plan["settings"] |= {"switched_rounds": 2} if "switched_rounds" in plan["settings"] else {}
+    plan["tasks"] = [task | {"limit": ITEMS} for task in plan["tasks"]]
+    return make_plan(plan | {"limit": ITEMS}, folder=folder)
 
 
 def facets(cell: Cell) -> set[tuple[str, Any]]:
+    """The properties of a cell that some chosen cell must share."""
     return {("system", cell.system), ("benchmark", cell.task.name), ("model", cell.model), ("seed", cell.seed)}
 
 
-def few(cells: Sequence[Cell]) -> list[Cell]:
+def covering_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Cells that contain every system, benchmark, model and seed at least once."""
     missing = {facet for cell in cells for facet in facets(cell)}
     chosen: list[Cell] = []
@@ -109,7 +110,7 @@ def chosen(folder: Path) -> dict[Path, list[Cell]]:
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
-        cells = few(cells_of(local(file, folder)))
+        cells = covering_cells(make_cells(local_plan(file, folder)))
         found[file] = [cell for cell in cells if system_of(cell) not in known] or cells[:1]
         known |= {system_of(cell) for cell in cells}
     return found
@@ -125,14 +126,14 @@ def test_a_plan_runs_on_two_items(
     file: Path,
 ) -> None:
     start_stub()
-    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", alike)
-    plan = local(file, folder)
-    cells = cells_of(plan)
-    assert len(cells_of(read_plan(file, {}))) == len(cells)  # every setting is valid
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_alike)
+    plan = local_plan(file, folder)
+    cells = make_cells(plan)
+    assert len(make_cells(read_plan(file, {}))) == len(cells)  # every setting is valid
     once = list({(system_of(cell), cell.task): cell for cell in cells}.values())
-    items = {task: running.items_of(task, plan) for task in dict.fromkeys(cell.task for cell in cells)}
+    items = {task: running.make_task(task, plan) for task in dict.fromkeys(cell.task for cell in cells)}
     asyncio.run(running.preflight(once, items, plan.judge))  # every system takes every benchmark
-    monkeypatch.setattr(running, "cells_of", lambda plan: chosen[file])
+    monkeypatch.setattr(running, "make_cells", lambda plan: chosen[file])
     logs = run_plan(plan, tmp_path / "logs", Limits(32), lambda total, held: lambda sample: None)
     assert len(logs) == len(chosen[file])
     for log in logs:
@@ -145,9 +146,9 @@ def test_a_plan_runs_on_two_items(
 @each_plan
 def test_a_plan_has_a_description_its_cost_and_its_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
-    said = " ".join(line.removeprefix("# ") for line in before.splitlines())
-    assert said.startswith(file.stem[:2].upper())
-    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", said)
+    comments = " ".join(line.removeprefix("# ") for line in before.splitlines())
+    assert comments.startswith(file.stem[:2].upper())
+    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", comments)
 
 
 def test_the_page_lists_every_plan_and_no_other() -> None:

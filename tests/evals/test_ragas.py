@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._runs.ragas import LOST, read_answers
+from moot.evals._runs.ragas import MOST_FAILURES, read_answers
 from moot.retrievers import make_evidence
 
 from tests.commands import moot
@@ -24,14 +24,14 @@ CLAIM = "Claim {}: the kilogram rests on the Planck constant."
 JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
 
 
-def judged(*supported: bool) -> list[dict[str, Any]]:
-    """Rules: RAGAS's model finds this many statements in an answer, and gives them these verdicts."""
+def verdict_rules(*supported: bool) -> list[dict[str, Any]]:
+    """Rules: RAGAS's model finds a statement for each verdict, and gives these verdicts."""
     verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
     found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
     return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
 
 
-def asks(question: str) -> dict[str, Any]:
+def question_rule(question: str) -> dict[str, Any]:
     """A rule: the question that RAGAS's model writes for every answer."""
     return {"model": "ragas", "match": ASK, "fields": {"question": question, "noncommittal": 0}}
 
@@ -52,7 +52,7 @@ def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def logs(start_stub: StartStub, tmp_path: Path) -> Path:
-    """Logs made by `moot eval run`: one system reads a corpus and fails on its third item, one reads nothing."""
+    """Logs of `moot eval run`: one system reads a corpus and fails on its third item, the other reads no source."""
     start_stub([{"match": "(?s)Claim 2.*evidence", "status": 400}])
     data = tmp_path / "fever.jsonl"
     items = [{"id": n, "claim": CLAIM.format(n), "label": "SUPPORTS", "evidence": []} for n in range(3)]
@@ -71,10 +71,10 @@ def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
+    stub = start_stub([question_rule(CLAIM.format(0)), *verdict_rules(True, False, True, True)])
     out = tmp_path / "figures.json"
-    code, printed, said = measure(logs, out)
-    assert code == 0, said
+    code, printed, stderr = measure(logs, out)
+    assert code == 0, stderr
     document = json.loads(out.read_text())
     rag, plain = sorted(document["systems"], key=lambda row: str(row["system"]))
     first, second, third = rows(document, "rag")
@@ -91,23 +91,25 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
     assert plain["answer_relevancy_n"] == 3
     cells = next(line.split() for line in printed.splitlines() if line.startswith("rag"))
     assert cells[-6:] == ["0.750", "2", "1", f"{rag['answer_relevancy']:.3f}", "2", "1"]
-    assert "No faithfulness for 3 samples (standard_prompting 0, standard_prompting 1" in said
+    assert "No faithfulness for 3 samples (standard_prompting 0, standard_prompting 1" in stderr
     assert "no evidence" not in printed
     samples, _ = read_answers(logs)
     judging = "\n".join(p for p in stub.prompts("ragas") if JUDGE in p)
     asked = [p for p in stub.prompts("ragas") if ASK in p]
-    of = next(sample for sample in samples if sample.system == "rag")
-    assert of.contexts
-    assert all(json.dumps(text)[1:-1] in judging for text in of.contexts)
-    assert any(json.dumps(of.response)[1:-1] in prompt for prompt in asked)
-    assert of.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
+    sample = next(sample for sample in samples if sample.system == "rag")
+    assert sample.contexts
+    assert all(json.dumps(text)[1:-1] in judging for text in sample.contexts)
+    assert any(json.dumps(sample.response)[1:-1] in prompt for prompt in asked)
+    assert sample.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
-def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([asks("Why?"), *judged(True, False)])
+def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(
+    logs: Path, start_stub: StartStub, tmp_path: Path
+) -> None:
+    start_stub([question_rule("Why?"), *verdict_rules(True, False)])
     out = tmp_path / "figures.csv"
-    code, printed, said = measure(logs, out, "--limit", 1, "--json")
-    assert code == 0, said
+    code, printed, stderr = measure(logs, out, "--limit", 1, "--json")
+    assert code == 0, stderr
     assert {row["system"]: row["faithfulness"] for row in json.loads(printed)["samples"]} == {
         GRAPHS[0]: 0.5,
         GRAPHS[1]: None,
@@ -119,19 +121,19 @@ def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tm
     assert sorted(tuple(row[name] for name in names) for row in found) == wanted
 
 
-def test_a_document_of_verify(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([asks("Why?"), *judged(True, False)])
+def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub([question_rule("Why?"), *verdict_rules(True, False)])
     document = tmp_path / "kilogram.json"
     words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
     assert moot("verify", CLAIM.format(0), *words).returncode == 0
-    code, _, said = measure(document, tmp_path / "figures.json")
-    assert code == 0, said
+    code, _, stderr = measure(document, tmp_path / "figures.json")
+    assert code == 0, stderr
     (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
 
 
-def some(tmp_path: Path, number: int) -> Path:
-    """A log of so many answered items."""
+def log_of(tmp_path: Path, number: int) -> Path:
+    """Write a log with this number of answered items."""
     saffron = "Saffron is a spice."
     piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
     unseen = piece | {"id": "ev-unseen", "text": "Nobody who decided was shown this."}
@@ -142,61 +144,67 @@ def some(tmp_path: Path, number: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("rule", "why", "calls", "code"),
+    ("rule", "reason", "calls", "code"),
     [
         ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
         ({"status": 400}, "did not accept the request for openai:stub-ragas (HTTP 400", 1, 3),
         ({"status": 500}, "failed while answering for openai:stub-ragas (HTTP 500", 3, 3),
-        ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge in it", 3, 0),
+        ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge", 3, 0),
     ],
 )
 def test_a_metric_that_fails_on_a_sample_is_missing(
-    start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], why: str, calls: int, code: int
+    start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], reason: str, calls: int, code: int
 ) -> None:
-    stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
-    ended, _, said = measure(some(tmp_path, 2), tmp_path / "figures.json")
+    stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *verdict_rules(True, False)])
+    ended, _, stderr = measure(log_of(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
         assert (faithful, relevant) == (0.5, None)
-        assert why in missing
+        assert reason in missing
     assert ended == code
-    assert why in said
+    assert reason in stderr
     prompts = stub.prompts("ragas")
     assert sum(ASK in prompt for prompt in prompts) == 2 * calls
     assert not any("Nobody who decided" in prompt for prompt in prompts)
 
 
 def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([asks("Why?"), *judged()])
-    assert measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
+    start_stub([question_rule("Why?"), *verdict_rules()])
+    assert measure(log_of(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
-    assert row[:2] == (None, "RAGAS found nothing to judge in it")
+    assert row[:2] == (None, "RAGAS found nothing to judge")
 
 
 def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses everything."""
-    start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
-    code, printed, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
+    start_stub(
+        [
+            question_rule("Why?") | {"times": 6},
+            *[one | {"times": 2} for one in verdict_rules(True, False)],
+            {"status": 401},
+        ]
+    )
+    code, printed, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
-    assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended before"}
+    assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended first"}
     assert (code, document["systems"][0]["faithfulness_n"]) == (2, 2)
-    assert "refused the key" in said.splitlines()[-1]
-    assert said.splitlines()[-1].startswith("moot: ")
+    assert "refused the key" in stderr.splitlines()[-1]
+    assert stderr.splitlines()[-1].startswith("moot: ")
     assert "moot:" not in printed
 
 
 def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "ragas", "status": 400}])
-    code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
-    assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
-    assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
+    code, _, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
+    assert (code, "did not accept" in stderr.splitlines()[-1]) == (2, True)
+    assert MOST_FAILURES <= len(stub.prompts("ragas")) < 2 * MOST_FAILURES
 
 
 def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub([asks("Why?"), *judged(True)], latency_ms=30)
-    assert measure(some(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
+    stub = start_stub([question_rule("Why?"), *verdict_rules(True)], latency_ms=30)
+    assert measure(log_of(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
     assert len(calls) == 12 * 5
     most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
@@ -204,20 +212,20 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("log", "model", "said"),
+    ("log", "model", "message"),
     [
         ("nowhere", "openai:stub", "There is no file or folder"),
-        (".", "openai:stub", "holds no sample of a debate system"),
+        (".", "openai:stub", "contains no sample of a debate system"),
         ("some", "gpt-4o", "A model is named provider:name"),
         ("some", "mistral:small", "The provider 'mistral' is unknown"),
         ("some", "fake:1", "RAGAS needs a real model"),
     ],
 )
-def test_logs_that_cannot_be_measured(tmp_path: Path, log: str, model: str, said: str) -> None:
-    path = some(tmp_path, 1) if log == "some" else tmp_path / log
+def test_logs_that_cannot_be_measured_are_user_errors(tmp_path: Path, log: str, model: str, message: str) -> None:
+    path = log_of(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_without_ragas_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

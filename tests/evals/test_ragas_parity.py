@@ -40,7 +40,7 @@ from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open
 
 from tests.conftest import StartStub
 
-pytest.importorskip("ragas", reason="the reference to compare with is an extra: pip install 'moot[ragas]'")
+pytest.importorskip("ragas", reason="RAGAS is not installed: pip install 'moot[ragas]'")
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
@@ -52,7 +52,7 @@ EXACT = 1e-6
 
 @pytest.fixture(autouse=True)
 def _private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    """Keep RAGAS from sending usage data and from writing to the user's folder."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
@@ -71,8 +71,8 @@ async def scorer() -> Speaker:
     return Speaker("scorer", await open_chat_model("openai:stub-moot"))
 
 
-def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
-    """Rules: both sides list these statements and judge them so."""
+def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
+    """Rules: both sides find these statements, and give them these verdicts."""
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
     ]
@@ -84,8 +84,8 @@ def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[st
     ]
 
 
-def asked(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
-    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, one flag a question."""
+def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
+    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, by question."""
     flags = [int(f) for f in noncommittal] or [0] * len(questions)
     one_by_one = [
         {"model": "stub-ragas", "times": 1, "fields": {"question": q, "noncommittal": f}}
@@ -94,7 +94,7 @@ def asked(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[d
     return [*one_by_one, {"model": "stub-moot", "fields": {"questions": questions}}]
 
 
-def found(text: str = CONTEXT) -> list[Evidence]:
+def evidence_of(text: str = CONTEXT) -> list[Evidence]:
     return [make_evidence(text=text, title="Vienna", source="test", query="q", score=None, retriever="test")]
 
 
@@ -137,10 +137,10 @@ FAITHFULNESS = {
 
 
 @pytest.mark.parametrize(("statements", "supported"), FAITHFULNESS.values(), ids=FAITHFULNESS)
-async def test_faithfulness(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
-    async with reference(start_stub(judged(statements, supported)).url) as llm:
+async def test_faithfulness_equals_ragas(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
+    async with reference(start_stub(verdict_rules(statements, supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
-    ours = await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
+    ours = await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
     assert ours.supported == supported
     assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
     assert theirs == pytest.approx(sum(supported) / len(supported), abs=EXACT)
@@ -163,11 +163,11 @@ RELEVANCE = {
 
 @pytest.mark.parametrize("embedder", [MINILM, STUB])
 @pytest.mark.parametrize(("claim", "questions", "noncommittal"), RELEVANCE.values(), ids=RELEVANCE)
-async def test_answer_relevance(
+async def test_answer_relevance_equals_ragas(
     start_stub: StartStub, claim: str, questions: list[str], noncommittal: list[bool], embedder: str
 ) -> None:
     n = len(questions)
-    async with reference(start_stub(asked(questions, noncommittal)).url) as llm:
+    async with reference(start_stub(question_rules(questions, noncommittal)).url) as llm:
         encoder = await open_encoder(embedder)
         theirs = await ragas_answer_relevance(claim, ANSWER, llm, encoder, n)
         ours = await answer_relevance(claim, ANSWER, await scorer(), encoder, n, claim_form="as_given")
@@ -180,14 +180,14 @@ async def test_answer_relevance(
 
 
 async def test_difference_no_statements(start_stub: StartStub) -> None:
-    async with reference(start_stub(judged([], [])).url) as llm:
+    async with reference(start_stub(verdict_rules([], [])).url) as llm:
         assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
-    assert (await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)).score is None
+    assert (await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)).score is None
     assert faithfulness_score([]) is None
 
 
 async def test_difference_no_evidence(start_stub: StartStub) -> None:
-    async with reference(start_stub(judged(["It rains."], [True])).url) as llm:
+    async with reference(start_stub(verdict_rules(["It rains."], [True])).url) as llm:
         with pytest.raises(ValueError, match="retrieved_contexts is missing"):
             await ragas_faithfulness(CLAIM, ANSWER, [], llm)
     assert await node_update(faithfulness_node(), ANSWER, []) == ({"faithfulness": None}, [])
@@ -199,12 +199,12 @@ async def test_difference_no_answer(start_stub: StartStub) -> None:
             await ragas_faithfulness(CLAIM, "", [CONTEXT], llm)
         with pytest.raises(ValueError, match="response cannot be empty"):
             await ragas_answer_relevance(CLAIM, "", llm, await open_encoder(STUB))
-    assert await node_update(faithfulness_node(), None, found()) == ({"faithfulness": None}, [])
-    assert await node_update(answer_relevance_node(), None, found()) == ({"answer_relevance": None}, [])
+    assert await node_update(faithfulness_node(), None, evidence_of()) == ({"faithfulness": None}, [])
+    assert await node_update(answer_relevance_node(), None, evidence_of()) == ({"answer_relevance": None}, [])
 
 
 async def test_difference_noncommittal(start_stub: StartStub) -> None:
-    async with reference(start_stub(asked([CLAIM] * 3, [True] * 3)).url) as llm:
+    async with reference(start_stub(question_rules([CLAIM] * 3, [True] * 3)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
         ours = await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
@@ -213,7 +213,7 @@ async def test_difference_noncommittal(start_stub: StartStub) -> None:
 
 async def test_difference_claim_form(start_stub: StartStub) -> None:
     claim = "The Danube flows through Vienna"
-    async with reference(start_stub(asked([f"Is it true that {claim}?"] * 3, [])).url) as llm:
+    async with reference(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(claim, ANSWER, llm, encoder) < 0.9
         ours = await answer_relevance(claim, ANSWER, await scorer(), encoder)
@@ -222,23 +222,23 @@ async def test_difference_claim_form(start_stub: StartStub) -> None:
 
 @pytest.mark.parametrize(("supported", "share"), [([True], 1.0), ([False, True], 0.5), ([], math.nan)])
 async def test_difference_missing_verdicts(start_stub: StartStub, supported: list[bool], share: float) -> None:
-    async with reference(start_stub(judged(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
+    async with reference(start_stub(verdict_rules(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     assert theirs == pytest.approx(share, nan_ok=True)
     with pytest.raises(ReplyError, match="one verdict for each index"):
-        await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
-    scores, _ = await node_update(faithfulness_node(), ANSWER, found())
+        await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
+    scores, _ = await node_update(faithfulness_node(), ANSWER, evidence_of())
     assert scores == {"faithfulness": None}
 
 
 @pytest.mark.parametrize(("questions", "mean"), [([CLAIM, "", CLAIM], 1.0), (["", "", ""], 0.0)])
 async def test_difference_blank_questions(start_stub: StartStub, questions: list[str], mean: float) -> None:
-    async with reference(start_stub(asked(questions)).url) as llm:
+    async with reference(start_stub(question_rules(questions)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)
         with pytest.raises(ReplyError, match="is empty"):
             await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
-    scores, _ = await node_update(answer_relevance_node(), ANSWER, found())
+    scores, _ = await node_update(answer_relevance_node(), ANSWER, evidence_of())
     assert scores == {"answer_relevance": None}
 
 

@@ -18,13 +18,23 @@ import playwright.async_api
 import pytest
 from moot.core.errors import UserError
 from moot.evals._report import drawing
-from moot.evals._report.tables import Cell, Column, Nested, Table, as_csv, as_latex, as_markdown, escaped, shown
+from moot.evals._report.tables import (
+    Cell,
+    Column,
+    Nested,
+    Table,
+    as_csv,
+    as_latex,
+    as_markdown,
+    escape_markdown,
+    format_cell,
+)
 from moot.evals._report.write import Report, as_document, compare, write_report
 from moot.evals._stats.significance import Interval
 from PIL import Image
 
 from tests.commands import moot
-from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S
 
 EVIL = "=$x^{$|1<script src='http://x.example/a.js'></script>`!"
@@ -32,11 +42,11 @@ COURT = {"stop_reason": "critic_resolved", "rounds": 2, "retrieval_ended": {}}
 
 
 def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
-    """The result document of a trial before three judges."""
+    """The result document of a trial with three judges."""
     names = {"S": "SUPPORTED", "N": "NOT SUPPORTED", "I": "INCONCLUSIVE"}
     turns = [
-        {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[said]}
-        for n, said in enumerate(verdicts, 1)
+        {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[verdict]}
+        for n, verdict in enumerate(verdicts, 1)
     ]
     argued = {"round": 1, "phase": "primary", "agent": "plaintiff", "step": "argue", "argument": "I concede that."}
     turns.append(argued)
@@ -56,9 +66,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed in (1, 2):
         write_log(folder, f"b{seed}", CONTROL, GOLD, system="debate self consistency", seed=seed, **own)
     tried = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
-    trials = {id: trial(answer, said, 0.5 + int(id) / 20) for id, answer, said in tried}
+    trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in tried}
     write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
-    broken = {"1": failed(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
+    broken = {"1": failed_document(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
     strata = dict.fromkeys(GOLD, EVIL) | {"1": "plain"}
     write_log(folder, "d", broken, GOLD, strata=strata, system=EVIL, settings={EVIL: EVIL}, **facts)
     (folder / "broken.eval").write_bytes(b"no log")
@@ -72,7 +82,7 @@ def report(logs: Path) -> Report:
 
 
 @pytest.fixture(scope="module")
-def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report_folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the written report."""
     folder = tmp_path_factory.mktemp("report") / "new" / "folder"
     write_report(report, folder)
@@ -106,7 +116,7 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert "There is no file or folder" in refused.stderr
 
 
-def test_the_document(report: Report) -> None:
+def test_the_json_document_has_the_reports_figures(report: Report) -> None:
     document = json.loads(json.dumps(as_document(report)))
     assert document["notes"] == ["broken.eval: it cannot be read as a log (EOCD not found); left out."]
     [study] = document["studies"]
@@ -116,12 +126,12 @@ def test_the_document(report: Report) -> None:
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
     assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)
-    assert "concessions_defense" not in row  # it never argued
+    assert "concessions_defense" not in row  # the defense never argued
 
 
 def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"folder .*file/below cannot be made"):
+    with pytest.raises(UserError, match=r"folder .*file/below cannot be created"):
         write_report(report, tmp_path / "file" / "below")
 
 
@@ -144,8 +154,8 @@ class Page(HTMLParser):
         return (attributes for name, attributes in self.elements if name == tag)
 
 
-def test_the_page_loads_no_files_and_runs_no_scripts(written: Path) -> None:
-    text = (written / "report.html").read_text(encoding="utf-8")
+def test_the_page_loads_no_files_and_runs_no_scripts(report_folder: Path) -> None:
+    text = (report_folder / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     kinds = {tag for tag, _ in page.elements}
     assert not kinds & {"script", "link", "iframe", "object", "embed", "form", "base", "use", "image", "video"}
@@ -162,8 +172,8 @@ def test_the_page_loads_no_files_and_runs_no_scripts(written: Path) -> None:
     assert "&lt;script src=&#39;http://x.example/a.js&#39;&gt;" in text
 
 
-def test_the_page_works_with_a_screen_reader(written: Path) -> None:
-    text = (written / "report.html").read_text(encoding="utf-8")
+def test_the_page_works_with_a_screen_reader(report_folder: Path) -> None:
+    text = (report_folder / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     tables, captions = list(page.of("table")), list(page.of("caption"))
     assert len(tables) == len(captions) > 10
@@ -181,7 +191,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_page_fits_a_phone_and_a_screen(written: Path, scheme: Any) -> None:
+async def test_the_page_fits_a_phone_and_a_screen(report_folder: Path, scheme: Any) -> None:
     if CHROMIUM is None:
         pytest.skip("needs chromium")
     async with playwright.async_api.async_playwright() as driver:
@@ -190,7 +200,7 @@ async def test_the_page_fits_a_phone_and_a_screen(written: Path, scheme: Any) ->
         for width in (390, 1440):
             page = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page.on("console", lambda message: complaints.append(message.text))
-            await page.goto((written / "report.html").as_uri())
+            await page.goto((report_folder / "report.html").as_uri())
             assert await page.evaluate("document.documentElement.scrollWidth") == width
             assert await page.locator("h1").inner_text() == "No difference between the systems was found"
             ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -204,17 +214,17 @@ async def test_the_page_fits_a_phone_and_a_screen(written: Path, scheme: Any) ->
 EXPECTED = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
 
 
-def test_every_question_has_a_picture(written: Path, report: Report, tmp_path: Path) -> None:
-    names = {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.svg")}
-    assert names == EXPECTED == {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.png")}
-    for file in (written / "pictures").glob("*.svg"):
+def test_every_question_has_a_picture(report_folder: Path, report: Report, tmp_path: Path) -> None:
+    names = {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.svg")}
+    assert names == EXPECTED == {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.png")}
+    for file in (report_folder / "pictures").glob("*.svg"):
         root = ElementTree.fromstring(file.read_bytes())
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
         assert texts  # letters stay letters
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
-    assert EVIL[:20] in next((written / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
+    assert EVIL[:20] in next((report_folder / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
     write_report(report, tmp_path)
-    for file in (written / "pictures").glob("*.svg"):
+    for file in (report_folder / "pictures").glob("*.svg"):
         assert (tmp_path / "pictures" / file.name).read_bytes() == file.read_bytes()  # again, the same
 
 
@@ -225,7 +235,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_pictures_are_readable_on_white_and_on_black(written: Path) -> None:
+def test_pictures_are_readable_on_white_and_on_black(report_folder: Path) -> None:
     for colour, least in ((drawing.INK, 4.5), *((colour, 3.0) for colour in drawing.COLOURS)):
         light = luminance(colour)
         assert 1.05 / (light + 0.05) >= least
@@ -233,16 +243,16 @@ def test_pictures_are_readable_on_white_and_on_black(written: Path) -> None:
     looks = [drawing.line_style(n) for n in range(36)]
     assert len({(look["marker"], look["color"]) for look in looks}) == 36
     assert len({look["marker"] for look in looks[:9]}) == 9  # so that lines differ in greyscale, too
-    for file in (written / "pictures").glob("*.png"):
+    for file in (report_folder / "pictures").glob("*.png"):
         with Image.open(file) as picture:
             assert picture.convert("RGBA").getpixel((0, 0))[3] == 0  # type: ignore[index]
     allowed = {drawing.INK.lower(), *(colour.lower() for colour in drawing.COLOURS)}
-    for file in (written / "pictures").glob("*.svg"):
+    for file in (report_folder / "pictures").glob("*.svg"):
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
 
 
-def test_pictures_for_papers(written: Path) -> None:
-    files = list((written / "pictures").glob("*.pdf"))
+def test_pictures_for_papers_are_grey_reproducible_pdfs(report_folder: Path) -> None:
+    files = list((report_folder / "pictures").glob("*.pdf"))
     assert {file.stem.rpartition("-")[2] for file in files} == EXPECTED
     grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
     for file in files:
@@ -269,8 +279,8 @@ def test_no_two_points_have_the_same_marker_and_colour() -> None:
     assert {look["color"] for look in first} == {looks[0]["color"]} != {look["color"] for look in second}
 
 
-def test_pictures_of_the_page_follow_its_colours(written: Path) -> None:
-    page = Page((written / "report.html").read_text(encoding="utf-8"))
+def test_pictures_of_the_page_follow_its_colours(report_folder: Path) -> None:
+    page = Page((report_folder / "report.html").read_text(encoding="utf-8"))
     pictures = [base64.b64decode(str(a["src"]).partition(",")[2]).decode() for a in page.of("img")]
     assert len(pictures) == len(EXPECTED)
     for picture in pictures:
@@ -289,13 +299,13 @@ TABLE = Table(
 )
 
 
-def test_cells_cannot_be_formulas(written: Path) -> None:
+def test_cells_cannot_be_formulas(report_folder: Path) -> None:
     assert as_csv(TABLE).splitlines() == [
         "system,score,score_low,score_high,cost",
         f"'{EVIL},-0.5,-0.75,0.25,",
         "'@b,,,,0.00125",
     ]
-    for file in (written / "tables").glob("*.csv"):
+    for file in (report_folder / "tables").glob("*.csv"):
         with file.open(newline="", encoding="utf-8") as lines:
             rows = list(csv.reader(lines))
         assert len({len(row) for row in rows}) == 1
@@ -303,7 +313,7 @@ def test_cells_cannot_be_formulas(written: Path) -> None:
             assert float(cell) is not None  # only numbers start with these characters
 
 
-def test_tables_for_papers(written: Path) -> None:
+def test_tables_for_papers_are_escaped_latex(report_folder: Path) -> None:
     made = as_latex(TABLE, "tab:made")
     assert r"=\$x\textasciicircum{}\{\$|1\textless{}script src='http://x.example/a.js'\textgreater{}" in made
     assert r"& {-}" not in made
@@ -314,7 +324,7 @@ def test_tables_for_papers(written: Path) -> None:
         made.splitlines()[9],
         r"\quad @b & -- & 0.0013 \\",
     ]
-    for file in [*(written / "tables").glob("*.tex")]:
+    for file in [*(report_folder / "tables").glob("*.tex")]:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("%")]
         plain = [re.sub(r"\\[&%$#_{}]", "", line) for line in lines]
         assert sum(line.count("{") - line.count("}") for line in plain) == 0
@@ -324,23 +334,23 @@ def test_tables_for_papers(written: Path) -> None:
         assert [line for line in lines if line in (r"\toprule", r"\midrule", r"\bottomrule")] == [
             *(r"\toprule", r"\midrule", r"\bottomrule")
         ]
-    assert {file.stem for file in (written / "tables").glob("*.tex")} == {
-        file.stem for file in (written / "tables").glob("*.csv")
+    assert {file.stem for file in (report_folder / "tables").glob("*.tex")} == {
+        file.stem for file in (report_folder / "tables").glob("*.csv")
     }
 
 
-def test_cells_cannot_contain_markdown(written: Path) -> None:
+def test_cells_cannot_contain_markdown(report_folder: Path) -> None:
     made = as_markdown(TABLE)
     rows = made.split("\n\n")[1].splitlines()
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4] * 4
     assert "| -0.500 [-0.750, 0.250] | unknown |" in rows[2]
     assert rows[3] == "| &emsp;@b | – | 0.0013 |"
-    assert escaped("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
-    text = (written / "report.md").read_text(encoding="utf-8")
+    assert escape_markdown("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
+    text = (report_folder / "report.md").read_text(encoding="utf-8")
     assert "<script" not in text
     linked = re.findall(r"^!\[.*\]\((pictures/[^)]*)\)$", text, re.M)
     assert len(linked) == len(EXPECTED)
-    assert all((written / name).is_file() for name in linked)
+    assert all((report_folder / name).is_file() for name in linked)
 
 
 @pytest.mark.parametrize(
@@ -352,5 +362,5 @@ def test_cells_cannot_contain_markdown(written: Path) -> None:
         (None, "money", "unknown"),
     ],
 )
-def test_the_format_of_figures(cell: float | None, kind: str, expected: str) -> None:
-    assert shown(cell, kind) == expected  # type: ignore[arg-type]
+def test_figures_are_rounded_by_their_kind(cell: float | None, kind: str, expected: str) -> None:
+    assert format_cell(cell, kind) == expected  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._report.html import LEFT, LETTER, RIGHT, labelled
+from moot.evals._report.html import LEFT, LETTER_WIDTH, RIGHT, place_labels
 from moot.evals._report.scores import confusion_table, labels_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._report.write import compare
@@ -16,7 +16,7 @@ from tests.evals.made_logs import debate, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study
 
 
-def test_labels_and_confusions(tmp_path: Path) -> None:
+def test_a_confusion_table_counts_answers_by_label(tmp_path: Path) -> None:
     made = study(tmp_path, a=(DEBATE, {}), b=(CONTROL | {"1": debate("who knows")}, {}))
     table = confusion_table(made)
     assert table is not None
@@ -38,7 +38,7 @@ def test_labels_and_confusions(tmp_path: Path) -> None:
 
 
 def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
-    right = {id: debate(said) for id, said in GOLD.items()}
+    right = {id: debate(answer) for id, answer in GOLD.items()}
     wrong = {id: debate(None) for id in GOLD}
     made = [study(tmp_path / name, a=(wrong, {}), b=(right, {}), c=(DEBATE, {})) for name in "xy"]
     raw = [one.test.p for one in comparisons_of(made[:1])[0]]
@@ -54,8 +54,8 @@ def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
     [
         (("benchmark", "benchmark"), "2 tests: those of its benchmark with its model, the family that the plan states"),
         (("report", "report"), "4 tests: all tests of this report, the family that the plan states (or its default)"),
-        (("report", "benchmark"), "4 tests: all tests of this report, the default, as no plan states a family for all"),
-        (("", ""), "4 tests: all tests of this report, the default, as no plan states a family for all logs"),
+        (("report", "benchmark"), "4 tests: all tests of this report, the default, as the plans state no common"),
+        (("", ""), "4 tests: all tests of this report, the default, as the plans state no common family"),
     ],
 )
 def test_reports_name_the_family_of_their_tests(tmp_path: Path, stated: tuple[str, str], expected: str) -> None:
@@ -77,13 +77,13 @@ def test_labels_of_points_do_not_overlap() -> None:
         {"name": name, "x": x, "y": y, "on": n in (0, 3)}
         for n, (name, (x, y)) in enumerate(zip(names, places, strict=True))
     ]
-    placed = labelled(points)
+    placed = place_labels(points)
     assert {one["name"] for one in placed} == set(names)
     boxes = []
     for one in placed:
-        width = LETTER * len(one["name"])
-        left = one["label"] - width if one["anchor"] == "end" else one["label"]
-        boxes.append((left, left + width, one["at"] - 6, one["at"] + 6))
+        width = LETTER_WIDTH * len(one["name"])
+        left = one["label_x"] - width if one["anchor"] == "end" else one["label_x"]
+        boxes.append((left, left + width, one["label_y"] - 6, one["label_y"] + 6))
     boxes += [(x - 6, x + 6, y - 6, y + 6) for x, y in places]
     for (a, b, c, d), (e, f, g, h) in combinations(boxes, 2):
         assert b <= e or f <= a or d <= g or h <= c

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.evaluate import figure, short
+from moot.cli.evaluate import short, with_interval
 from moot.core import lazy
 from moot.evals._benchmarks.qrels import SCOPES, Row, Scope, read_rows
 from moot.evals._benchmarks.retrieval import (
@@ -21,7 +21,7 @@ from moot.evals._benchmarks.retrieval import (
     compare,
     corpus_name,
     estimates,
-    interval,
+    mean_interval,
     measure,
     rival_pairs,
 )
@@ -61,8 +61,8 @@ def test_measures_of_a_ranking_worked_by_hand() -> None:
     ],
     ids=["nothing", "only others", "one", "one twice", "late", "too late"],
 )
-def test_edges_of_the_measures(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
-    """Beside another query, whose values must not change."""
+def test_measures_of_edge_cases(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
+    """Each case is measured together with another query, whose values must not change."""
     values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
     assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])
     assert [value[1] for value in values.values()] == [1, 1, 1, 1]
@@ -84,54 +84,54 @@ def test_rankings_without_gold_are_refused(gold: list[dict[str, int]]) -> None:
 
 
 def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
-    few = interval([0, 1] * 10)
-    many = interval([0, 1] * 200)
+    few = mean_interval([0, 1] * 10)
+    many = mean_interval([0, 1] * 200)
     assert few.value == many.value == 0.5
     # Means of 20 and of 400 coins: 0.5 -+ 1.96 * 0.5 / sqrt(n).
     assert (few.low, few.high) == pytest.approx((0.28, 0.72), abs=0.05)
     assert (many.low, many.high) == pytest.approx((0.451, 0.549), abs=0.01)
-    assert interval([0, 1] * 10) == few
+    assert mean_interval([0, 1] * 10) == few
 
 
 @pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
 def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None:
-    found = interval(values)
+    found = mean_interval(values)
     assert found.low == found.value == found.high == pytest.approx(values[0])
 
 
 def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
-    assert interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
-    # One row varies and one does not: half of the first row's interval, moved.
-    one = interval([0, 1] * 50)
-    both = interval([0, 1] * 50, [1.0])
+    assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
+    # Only one of the two rows varies, so the interval of their mean is half as wide.
+    one = mean_interval([0, 1] * 50)
+    both = mean_interval([0, 1] * 50, [1.0])
     assert both == pytest.approx((0.75, 0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)
     empty: list[list[list[float]]] = [[], [[]], [[1.0], []]]
     for nothing in empty:
-        with pytest.raises(ValueError, match="mean of nothing"):
-            interval(*nothing)
+        with pytest.raises(ValueError, match="at least one value"):
+            mean_interval(*nothing)
 
 
 def test_differences_are_paired() -> None:
-    """Two sources that both vary much, one always better by a tenth: the difference does not vary."""
+    """Both sources vary much, but one is always better by a tenth, so the difference does not vary."""
     ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
     assert differences(ours, theirs) == pytest.approx([0.1] * 4)
-    paired, apart = interval(differences(ours, theirs)), interval(ours)
+    paired, apart = mean_interval(differences(ours, theirs)), mean_interval(ours)
     assert paired.high - paired.low < 1e-9 < apart.high - apart.low
     with pytest.raises(ValueError, match="shorter"):
         differences(ours, theirs[:3])
 
 
 def test_figures_have_few_digits() -> None:
-    assert figure({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
-    assert figure({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
+    assert with_interval({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
+    assert with_interval({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
     assert short(-0.0001, 2) == ".00"
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(name: str) -> Any:
+    def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(lazy, "imported", gone)
+    monkeypatch.setattr(lazy, "imported", not_installed)
     with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
         score_rankings([{"a": 1}], [["a"]])
     assert caught.value.kind == "missing_package"
@@ -177,7 +177,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-async def measured(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[RowScores]:
+async def measure_sources(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[RowScores]:
     return await measure(read_rows(data, "visible", scopes=scopes), sources, ENCODER, lambda what, done, total: None)
 
 
@@ -202,7 +202,7 @@ def test_the_union_of_one_corpus_is_the_corpus(data: Path) -> None:
 
 async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
     start_stub()
-    rows = await measured(data, SOURCES)
+    rows = await measure_sources(data, SOURCES)
     found = {(row.row.qrels, row.row.scope): row for row in rows}
     own, union = found["alloys", "own"], found["alloys", "union"]
     half = 1 / (1 + 1 / math.log2(3))  # one of two passages, in the first place
@@ -213,26 +213,26 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
         "mrr@10": [1, 1, 0],
     }
     assert (own.nothing_found["bm25"], own.nothing_found["chroma"]) == (1, 0)
-    # In the union the passage stands twice, and either copy is the right one, once.
+    # The union contains the passage twice; either copy is right, but only one of them counts.
     assert {name: values[0] for name, values in union.values["bm25"].items()} == dict.fromkeys(union.values["bm25"], 1)
     assert own.values["chroma"]["recall@3"] == [1, 1, 1]
     assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]
     assert estimates(own)["bm25"]["mrr@10"].value == pytest.approx(2 / 3)
     assert own.values["hybrid"]["recall@3"] == [1, 1, 1]
-    again = await measured(data, SOURCES)
+    again = await measure_sources(data, SOURCES)
     assert [(row.values, row.nothing_found) for row in again] == [(row.values, row.nothing_found) for row in rows]
 
 
 async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub) -> None:
     stub = start_stub()
-    await measured(data, ["bm25"], ["own"])
+    await measure_sources(data, ["bm25"], ["own"])
     texts = sum(call["inputs"] for call in stub.calls())
-    await measured(data, ["bm25"], ["own"])
+    await measure_sources(data, ["bm25"], ["own"])
     assert sum(call["inputs"] for call in stub.calls()) == texts
     names = set(known_corpora())
-    moved = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
-    write_lines(data / "corpus" / "metals.jsonl", moved)
-    [alloys, _] = await measured(data, ["bm25"], ["own"])
+    changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
+    write_lines(data / "corpus" / "metals.jsonl", changed)
+    [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
     assert alloys.values["bm25"]["mrr@10"][1] != 0  # by its title
     assert alloys.values["bm25"]["mrr@10"][0] == 0
     [fresh] = set(known_corpora()) - names
@@ -269,7 +269,7 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"qid": "q9", "query": "tin"', "alloys.jsonl, line 4: Invalid JSON"),
         ('{"qid": "q9", "query": "tin", "gold": []}', "alloys.jsonl, line 4: gold: List should have at least 1"),
@@ -279,15 +279,18 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
             '{"qid": "q9", "query": "a", "gold": [{"id": "m1", "rel": 1}, {"id": "m1", "rel": 1}]}',
             "names a passage twice",
         ),
-        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' comes twice"),
-        ('{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}', "alloys name 1 passages .* holds: z1. Add"),
+        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' occurs twice"),
+        (
+            '{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}',
+            "alloys name 1 passages .* contains: z1. Add",
+        ),
         ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
     ],
 )
-def test_bad_qrels_are_refused(line: str, said: str, data: Path) -> None:
+def test_bad_qrels_are_refused(line: str, message: str, data: Path) -> None:
     with (data / "qrels" / "visible" / "alloys.jsonl").open("ab") as file:
         file.write(line.encode("latin-1"))
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         read_rows(data, "visible")
     assert caught.value.kind == "invalid_file"
 
@@ -304,12 +307,12 @@ def test_bad_corpora_are_refused(data: Path) -> None:
 
 def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
     mistakes: list[tuple[Path, str, list[str], str]] = [
-        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data takes"),
+        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data must be"),
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),
         (data, "visible", ["aloys"], "no qrels 'aloys' in visible. Did you mean alloys"),
     ]
-    for folder, split, names, said in mistakes:
-        with pytest.raises(UserError, match=said) as caught:
+    for folder, split, names, message in mistakes:
+        with pytest.raises(UserError, match=message) as caught:
             read_rows(folder, split, names)
         assert caught.value.kind == "missing_file"
     with pytest.raises(UserError, match="No source 'bm52' searches a corpus. Did you mean bm25"):
@@ -319,16 +322,16 @@ def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
             check_sources([kind])
     assert SOURCES == ["bm25", "chroma", "hybrid"]
     shutil.rmtree(data / "corpus")
-    with pytest.raises(UserError, match="holds no folder 'corpus'"):
+    with pytest.raises(UserError, match="contains no folder 'corpus'"):
         read_rows(data, "visible")
     (data / "corpus").mkdir()
-    with pytest.raises(UserError, match=r"holds no .jsonl file"):
+    with pytest.raises(UserError, match=r"it has no .jsonl file"):
         read_rows(data, "visible")
 
 
 def test_an_empty_qrels_file_is_refused(data: Path) -> None:
     (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
-    with pytest.raises(UserError, match="holds no query"):
+    with pytest.raises(UserError, match="contains no query"):
         read_rows(data, "visible")
 
 

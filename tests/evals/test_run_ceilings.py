@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.conftest import StartStub
-from tests.evals.test_runs import AT_ONCE, command, stopped
+from tests.evals.test_runs import AT_ONCE, command, run_and_stop
 from tests.evals.test_solver import claims
 
 
@@ -16,10 +16,10 @@ def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_one_continues(start_st
     line = command(tmp_path, claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 32))
     bounded = [*line, "--max-calls", str(most)]
     for kill in range(kills):
-        assert stopped(stub, bounded, 8 * (kill + 1), signal.SIGKILL) == -signal.SIGKILL
+        assert run_and_stop(stub, bounded, 8 * (kill + 1), signal.SIGKILL) == -signal.SIGKILL
     ended = subprocess.run(bounded, capture_output=True, text=True, check=False)
     assert ended.returncode == 3, ended.stderr  # samples are missing
     assert "Earlier runs took up to" in ended.stderr
     assert most - kills * AT_ONCE <= len(stub.calls()) <= most
-    whole = subprocess.run([*line, "--max-calls", str(4 * most)], capture_output=True, text=True, check=False)
-    assert whole.returncode == 0, whole.stderr
+    finished = subprocess.run([*line, "--max-calls", str(4 * most)], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

@@ -29,7 +29,7 @@ from moot.evals._report.scores import costs_table
 from moot.evals._runs.experiment import experiment_of
 from moot.evals._runs.logs import read_runs
 from moot.evals._runs.plan import make_plan
-from moot.evals._runs.reference import References, facts_of, headers
+from moot.evals._runs.reference import References, moot_metadata, read_log_headers
 from moot.evals._runs.run import LOCK, Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.nodes._models.equal_cost import full_cost
@@ -53,9 +53,9 @@ ENCODER = "openai:stub-embedding"
 def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) -> dict[str, EvalLog]:
     """The results of a plan by system; ``ended`` collects the samples that were run."""
     plan = make_plan({"models": ["openai:stub"], **fields})
-    noted = (ended if ended is not None else []).append
-    logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: noted)
-    return {facts_of(log)["system"]: read_eval_log(str(log.location)) for log in logs}
+    record = (ended if ended is not None else []).append
+    logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: record)
+    return {moot_metadata(log)["system"]: read_eval_log(str(log.location)) for log in logs}
 
 
 def mean(log: EvalLog, scorer: str = "accuracy") -> float:
@@ -64,7 +64,7 @@ def mean(log: EvalLog, scorer: str = "accuracy") -> float:
 
 
 def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
-    return {str(s.id): held for s in log.samples or [] if (held := document_in(s)) is not None}
+    return {str(s.id): document for s in log.samples or [] if (document := document_in(s)) is not None}
 
 
 @needs_visible
@@ -86,13 +86,14 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
         assert log.status == "success", [str(s.error) for s in read_eval_log(str(log.location)).samples or []]
         assert log.results is not None
         measures = {score.name: score.scored_samples for score in log.results.scores}
-        ours = [name for name in BENCHMARKS[facts_of(log)["benchmark"]].metrics if name in measures]
+        ours = [name for name in BENCHMARKS[moot_metadata(log)["benchmark"]].metrics if name in measures]
         assert ours
-        assert all(measures[name] == 1 for name in ours if name != "feverous_score")  # this copy names no sentences
+        # The visible copy of FEVEROUS names no sentences.
+        assert all(measures[name] == 1 for name in ours if name != "feverous_score")
 
 
 async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
-    """And gold evidence reaches no system that does not read it."""
+    """No other system gets gold evidence."""
     start_stub([says("SUPPORTS", "grows in the east"), says("REFUTES")])
     fact = "Fact {0}: number {0} grows in the east."
     passages = [Passage(id=str(i), title=f"Page {i}", text=fact.format(i)) for i in range(3)]
@@ -120,8 +121,8 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
     debates = documents(found["tool_mad"])
     failed = {system: [s.id for s in log.samples or [] if s.error] for system, log in found.items()}
     (lost,) = failed["tool_mad"]
-    (held,) = set(debates) - {lost}
-    debate = debates[held]
+    (finished,) = set(debates) - {lost}
+    debate = debates[finished]
     spent = debate["usage"]["prompt_tokens"] + debate["usage"]["completion_tokens"]
     named = [f"{name}{how}" for name in ("self consistency", "self correction") for how in ("", " with evidence")]
     for name in ("single call", *named):
@@ -131,23 +132,23 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
     evidence = [piece["text"] for piece in debate["evidence"]]
     assert evidence
     for name in named:
-        control = documents(found[f"tool_mad {name}"])[held]
+        control = documents(found[f"tool_mad {name}"])[finished]
         assert [piece["text"] for piece in control["evidence"]] == (evidence if "with" in name else [])
         if "consistency" in name:
             assert (control["settings"]["budget"], control["stop_reason"]) == (spent, "budget_exhausted")
         else:
             assert (control["rounds"], len({turn["agent"] for turn in control["turns"]})) == (debate["rounds"], 1)
-    single = documents(found["tool_mad single call"])[held]
+    single = documents(found["tool_mad single call"])[finished]
     assert [piece["text"] for piece in single["evidence"]] == evidence
     assert (single["usage"]["calls"], single["corpora"]) == (1, [])
-    assert not documents(found["tool_mad retrieval none"])[held]["evidence"]
+    assert not documents(found["tool_mad retrieval none"])[finished]["evidence"]
 
 
 @pytest.mark.parametrize("equal", ["tokens", "usd", "calls"])
 def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """At most one sample below the ceiling, and never above it; the report's data have the resulting ratios."""
+    """They end at most one sample below the ceiling and never above it; the report's data have the resulting ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -159,11 +160,11 @@ def test_controls_spend_as_much_as_the_debate(
     debates, controls, prices = documents(found["tool_mad"]), documents(found[name]), read_prices()
     assert set(controls) == set(debates)
     for id, control in controls.items():
-        own, its = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
-        spent, most = getattr(own, equal), getattr(its, equal)
-        dearest = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
-        assert most - 3 * dearest < spent <= most
-        assert control["depth"] < own.calls or own.calls < 4
+        control_cost, debate_cost = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
+        spent, most = getattr(control_cost, equal), getattr(debate_cost, equal)
+        most_expensive = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
+        assert most - 3 * most_expensive < spent <= most
+        assert control["depth"] < control_cost.calls or control_cost.calls < 4
     runs, _ = read_runs([tmp_path / "logs"], lambda calls: cost_of(calls, prices))
     (study,) = studies_of(runs)
     row = records(costs_table(study))[name]
@@ -192,15 +193,15 @@ def test_a_run_with_another_setting_model_seed_or_data_is_not_resumed(start_stub
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
     for change in ({}, {"settings": {"max_tokens": 99}}, {"models": ["openai:other"]}, {"seeds": [1]}):
-        ran: list[EvalSample] = []
-        run(tmp_path, ran, **(fields | change))
-        assert len(ran) == 2, change
+        run_samples: list[EvalSample] = []
+        run(tmp_path, run_samples, **(fields | change))
+        assert len(run_samples) == 2, change
     claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
-    ran = []
-    run(tmp_path, ran, **fields)
-    assert len(ran) == 2
-    assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 5
-    assert {facts_of(log)["family"] for log in headers(str(tmp_path / "logs"))} == {"report"}
+    run_samples = []
+    run(tmp_path, run_samples, **fields)
+    assert len(run_samples) == 2
+    assert len({moot_metadata(log)["key"] for log in read_log_headers(str(tmp_path / "logs"))}) == 5
+    assert {moot_metadata(log)["family"] for log in read_log_headers(str(tmp_path / "logs"))} == {"report"}
 
 
 KILLED_BETWEEN = """
@@ -217,8 +218,8 @@ def command(tmp_path: Path, data: str) -> list[str]:
     return [sys.executable, "-c", "from moot.cli.main import run; run()", *flags]
 
 
-def stopped(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
-    """Run a command, stop it after a number of calls to the endpoint, and return its exit code."""
+def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
+    """Start a command, stop it after a number of calls to the endpoint, and return its exit code."""
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while len(stub.calls()) < calls and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
@@ -244,25 +245,25 @@ def test_a_stopped_run_resumes(
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
     moment = count if first else random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
     line = command(tmp_path, data)
-    assert stopped(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
+    assert run_and_stop(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
     before = len(stub.prompts())
     done = moot_process(*line[3:], "--json")
     assert done.returncode == 0, done.stderr
-    held = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
-    assert len(stub.prompts()) - before + (int(held[1]) if held else 0) == count
+    resumed = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
+    assert len(stub.prompts()) - before + (int(resumed[1]) if resumed else 0) == count
     (record,) = json.loads(done.stdout)["logs"]
     assert (record["status"], record["samples"], record["missing"]) == ("success", count, 0)
     asked = Counter(stub.prompts())
     assert len(asked) == count
     assert sum(asked.values()) - count <= AT_ONCE, f"killed after {moment} calls"
     assert Path(record["log"]).is_file()
-    whole = read_eval_log(record["log"])
-    assert len({sample.id for sample in whole.samples or []}) == len(whole.samples or []) == count
-    assert len(documents(whole)) == count  # recovered samples too
+    resumed_log = read_eval_log(record["log"])
+    assert len({sample.id for sample in resumed_log.samples or []}) == len(resumed_log.samples or []) == count
+    assert len(documents(resumed_log)) == count  # recovered samples too
     (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
     assert [seen.error for seen in compared.observations] == [None] * count
     debates = References(str(tmp_path / "logs"), compared.key or "")
-    assert all(asyncio.run(debates.of(sample.id)) for sample in whole.samples or [])
+    assert all(asyncio.run(debates.for_sample(sample.id)) for sample in resumed_log.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
 
@@ -277,22 +278,22 @@ def test_a_samples_events_are_committed_together_and_none_is_lost(
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
     commit, committed = SampleBufferDatabase.log_events, Counter[str]()
 
-    def counted(buffer: SampleBufferDatabase, events: list[Any]) -> None:
+    def record_and_log(buffer: SampleBufferDatabase, events: list[Any]) -> None:
         committed.update({str(event.id) for event in events})
         commit(buffer, events)
 
-    monkeypatch.setattr(SampleBufferDatabase, "log_events", counted)
+    monkeypatch.setattr(SampleBufferDatabase, "log_events", record_and_log)
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 3)
     log = run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})["standard_prompting"]
     samples = log.samples or []
     assert committed == {str(sample.id): 1 for sample in samples}
     for sample in samples:
-        told = [(event.event, getattr(event, "name", None)) for event in sample.events]
-        assert told[0] == ("span_begin", "init")
-        assert told[-1][0] == "span_end"
-        begun, ended = (Counter(kind for kind, _ in told)[kind] for kind in ("span_begin", "span_end"))
-        assert begun == ended
-        assert [event for event, _ in told].count("score") == 4
+        logged = [(event.event, getattr(event, "name", None)) for event in sample.events]
+        assert logged[0] == ("span_begin", "init")
+        assert logged[-1][0] == "span_end"
+        started, ended = (Counter(kind for kind, _ in logged)[kind] for kind in ("span_begin", "span_end"))
+        assert started == ended
+        assert [event for event, _ in logged].count("score") == 4
 
 
 def test_a_broken_line_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
@@ -332,13 +333,13 @@ def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None
         for number, fault in enumerate(["word " * 80, "word " * 80, "other " * 80]):
             error = EvalError(message=fault, traceback="", traceback_ansi="")
             note(EvalSample(id=number, epoch=1, input="", target="", error=error))
-    said = [line for line in out.getvalue().splitlines() if line[1:].startswith(" samples failed")]
-    assert said[0].endswith(": " + ("word " * 80).strip())
-    assert said[1].endswith("other other ...")
-    assert len(said[1]) < 330
+    failures = [line for line in out.getvalue().splitlines() if line[1:].startswith(" samples failed")]
+    assert failures[0].endswith(": " + ("word " * 80).strip())
+    assert failures[1].endswith("other other ...")
+    assert len(failures[1]) < 330
 
 
-def test_reports_and_matching_use_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_later_run_with_the_same_sample_seed_has_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 9)
     fields: dict[str, Any] = {"graphs": ["society_of_minds"], "tasks": {"fever": data}, "limit": 2}
@@ -375,10 +376,10 @@ def test_a_new_label_and_position_of_a_system_make_no_calls(start_stub: StartStu
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     fields: dict[str, Any] = {"tasks": {"fever": data}, "settings": {"max_rounds": 1}}
     run(tmp_path, graphs=["society_of_minds"], **fields)
-    ran: list[EvalSample] = []
+    run_samples: list[EvalSample] = []
     again = {"graph": "society_of_minds", "label": "all to all"}
-    found = run(tmp_path, ran, graphs=["standard_prompting", again], **fields)
-    assert (len(ran), {name: facts_of(log)["position"] for name, log in found.items()}) == (
+    found = run(tmp_path, run_samples, graphs=["standard_prompting", again], **fields)
+    assert (len(run_samples), {name: moot_metadata(log)["position"] for name, log in found.items()}) == (
         1,
         {"standard_prompting": 0, "all to all": 1},
     )

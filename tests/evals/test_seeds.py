@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session
@@ -43,13 +43,17 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
     asked = [SystemMessage("Answer."), HumanMessage("A claim.")]
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
     sent = [["system", "Answer."], ["human", "A claim."]]
-    assert seeds.of(asked) == seeds.of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
-    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.asks, asked, earlier=1).of(asked)]
-    assert len({seeds.first, *further}) == 3
+    assert seeds.seed_of(asked) == seeds.seed_of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
+    further = [
+        seeds.seed_of([*asked, HumanMessage("Again.")]),
+        CallSeeds(1, seeds.question, asked, earlier=1).seed_of(asked),
+    ]
+    assert len({seeds.first_seed, *further}) == 3
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """Equal requests of different systems, equal items, second requests, controls, variants, graphs in graphs."""
+    """The plan has equal requests of several systems, equal items, second requests, controls, variants, inner
+    graphs."""
     stub = start_stub([UNUSABLE])
     lines = [
         {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}
@@ -80,7 +84,8 @@ def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) 
     assert not twice, [request for request in stub.requests() if request["seed"] in twice][:2]
 
 
-def held(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
+def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
+    """Run a debate with a seed; return its document."""
     system = load_graph(graph)
     known = {name: value for name, value in MINUTE.items() if name in system.settings.model_fields}
     settings = system.settings.model_validate(known | {"seed": seed} | reading_demo(system.settings) | more)
@@ -92,18 +97,18 @@ async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub
     sent = []
     for seed in (1, 2, 3):
         stub = start_stub()
-        await held("self_consistency", seed)
+        await run_debate("self_consistency", seed)
         sent += seeds_of(stub)
     assert len(set(sent)) == 15
 
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
 async def test_a_seed_repeats_a_debate(start_stub: StartStub, graph: str) -> None:
-    """In whatever order calls end, with and without a ledger."""
+    """Calls may end in any order, with and without a ledger."""
     sent = []
     for mode in ("off", "off", "record"):
         stub = start_stub(latency_ms=3, jitter=1)
-        document = await held(graph, 1, mode)
+        document = await run_debate(graph, 1, mode)
         assert document["status"] == "done", document["error"]
         sent.append(Counter(seeds_of(stub)))
         assert max(sent[-1].values()) == 1

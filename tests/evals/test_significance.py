@@ -1,4 +1,4 @@
-"""Intervals, tests and power: by hand, beside scipy's and statsmodels', and by simulation."""
+"""Intervals, tests and power: by hand, compared with scipy's and statsmodels', and by simulation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._report.comparison import System
 from moot.evals._stats.estimates import difference
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.sample_size import discordance, items_needed, minimum_detectable_effect, power, separation
 from moot.evals._stats.significance import (
@@ -37,21 +37,22 @@ approx: Any = pytest.approx  # so that dataclasses can find it
 SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
 
 
-def right(wins: int, n: int) -> list[bool | None]:
+def first_right(wins: int, n: int) -> list[bool | None]:
+    """Correctness of n items, of which the first are right."""
     return [i < wins for i in range(n)]
 
 
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 
-def test_bootstrap_of_two_items() -> None:
+def test_bootstrap_of_two_items_by_hand() -> None:
     found = bootstrap([0.0, 1.0, None], confidence=0.9)  # means of resamples: 0 (1/4), 1/2 (1/2), 1 (1/4)
     assert found == Interval(0.5, 0.0, 1.0, 2, missing=1)
     assert bootstrap([0.0, 1.0], confidence=0.4) == Interval(0.5, 0.5, 0.5, 2)
 
 
 def test_the_bootstrap_equals_scipys() -> None:
-    stats = package("scipy.stats")
+    stats = load_extra("scipy.stats")
     values = np.random.default_rng(3).random(50)
     for seed in (1, 2):
         found = bootstrap(values.tolist(), confidence=0.9, resamples=500, seed=seed)
@@ -68,14 +69,14 @@ def test_the_bootstrap_equals_scipys() -> None:
     assert bootstrap(values.tolist()) != bootstrap(values.tolist(), seed=1)
 
 
-def test_resamples_with_an_undefined_figure() -> None:
+def test_resamples_with_an_undefined_figure_are_left_out() -> None:
     found = bootstrap([1, 2], lambda drawn: np.where((drawn == 1).all(axis=1), np.nan, 1.0), resamples=400)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
     assert found.undefined == approx(100, abs=40)  # a quarter
     assert bootstrap([1, 2], lambda drawn: np.full(len(drawn), np.nan)) == Interval(None, None, None, 2)
 
 
-def test_bootstrap_of_several_samples() -> None:
+def test_a_stratified_bootstrap_draws_within_samples() -> None:
     one, both = bootstrap([0.0, 1.0] * 50), stratified_bootstrap([[0.0, 1.0] * 50, [1.0] * 9], missing=2)
     assert (both.value, both.n, both.missing) == (0.75, 109, 2)
     assert (both.low, both.high) == approx((0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)  # type: ignore[operator]
@@ -97,7 +98,7 @@ def test_intervals_contain_the_mean(values: list[float | None]) -> None:
     assert min(known) <= found.low <= found.value <= found.high <= max(known)
 
 
-def apart(*systems: Sequence[float | None]) -> Interval:
+def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
     """The difference of two systems' scores, item by item."""
     items = [
         {str(i): Observation(str(i), ("x",), outcome="x", scores={"accuracy": one}) for i, one in enumerate(scores)}
@@ -107,19 +108,19 @@ def apart(*systems: Sequence[float | None]) -> Interval:
     return difference(first, second, "accuracy", list(items[0]))
 
 
-def test_paired_bootstrap() -> None:
+def test_a_paired_bootstrap_draws_items() -> None:
     first, second = [1.0, 1.0, 0.0, 1.0, None, 1.0], [0.0, 1.0, 0.0, 1.0, 1.0, None]
-    found = apart(first, second)
+    found = bootstrap_difference(first, second)
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
-    same = apart(first, first)  # item by item, it is the same
+    same = bootstrap_difference(first, first)  # a system does not differ from itself on any item
     assert same == Interval(0.0, None, None, 5, missing=1, reason="no spread")
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
-def test_a_difference_with_swapped_systems(items: list[tuple[float, float]]) -> None:
+def test_swapping_the_systems_negates_the_difference(items: list[tuple[float, float]]) -> None:
     first, second = [a for a, _ in items], [b for _, b in items]
-    one, other = apart(first, second), apart(second, first)
+    one, other = bootstrap_difference(first, second), bootstrap_difference(second, first)
     assert one.value is not None
     assert one.reason == other.reason
     if one.low is None or one.high is None:
@@ -128,12 +129,12 @@ def test_a_difference_with_swapped_systems(items: list[tuple[float, float]]) -> 
     assert (other.value, other.low, other.high) == approx((-one.value, -one.high, -one.low), abs=1e-12)
 
 
-def test_wilson() -> None:
+def test_wilson_interval_by_hand() -> None:
     z, p, n = 1.959963984540054, 0.73, 200
     middle, half = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low, high = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
-    assert wilson([*right(146, 200), None]) == Interval(p, approx(low), approx(high), 200, missing=1)
-    everything = wilson([True] * 10)  # where the bootstrap sees no doubt
+    assert wilson([*first_right(146, 200), None]) == Interval(p, approx(low), approx(high), 200, missing=1)
+    everything = wilson([True] * 10)  # the bootstrap's interval would be a point
     assert everything == Interval(1.0, approx(10 / (10 + z * z)), approx(1.0), 10)
     assert wilson([None, None]) == Interval(None, None, None, 0, missing=2)
 
@@ -150,11 +151,11 @@ def test_wilsons_interval_contains_the_share(correct: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_invalid_confidence_levels(confidence: float) -> None:
+def test_invalid_confidence_levels_are_refused(confidence: float) -> None:
     for measure in (bootstrap, wilson):
         with pytest.raises(ValueError, match="between 0 and 1"):
             measure([True, False], confidence=confidence)
-    with pytest.raises(ValueError, match="a resample"):
+    with pytest.raises(ValueError, match="one resample"):
         bootstrap([1.0], resamples=0)
 
 
@@ -162,12 +163,13 @@ def test_invalid_confidence_levels(confidence: float) -> None:
 
 
 def pairs(both: int, first: int, second: int, neither: int) -> tuple[list[bool | None], list[bool | None]]:
+    """Correctness of two systems, by how many items both, one or neither has right; one item is missing."""
     ours = [True] * (both + first) + [False] * (second + neither)
     theirs = [True] * both + [False] * first + [True] * second + [False] * neither
     return [*ours, None], [*theirs, True]
 
 
-def test_mcnemar() -> None:
+def test_mcnemar_by_hand() -> None:
     exact = 2 * (comb(10, 0) + comb(10, 1) + comb(10, 2)) / 2**10
     assert mcnemar(*pairs(5, 8, 2, 5)) == PairedTest(8, 2, approx(exact), 20, 1, "McNemar, exact", 20)
     # (|8 - 2| - 1)² / 10 = 2.5, whose chi-square tail at one degree of freedom is 0.1138
@@ -178,15 +180,15 @@ def test_mcnemar() -> None:
 
 
 @pytest.mark.parametrize("test", [mcnemar, partial(mcnemar, exact=False), sign_flips])
-def test_tests_without_a_difference(test: Any) -> None:
-    def found(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
+def test_tests_of_no_or_one_discordant_item(test: Any) -> None:
+    def counts_of(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
         return astuple(test(first, second))[:-3]
 
-    assert found([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
-    assert found([None], [True]) == (0, 0, None, 0, 1)
+    assert counts_of([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
+    assert counts_of([None], [True]) == (0, 0, None, 0, 1)
     assert test([], []).p is None
     assert test([], []).reason == "no items"
-    assert found([True], [False]) == (1, 0, approx(1.0), 1, 0)
+    assert counts_of([True], [False]) == (1, 0, approx(1.0), 1, 0)
     with pytest.raises(ValueError, match="shorter"):
         test([True], [])
 
@@ -199,24 +201,24 @@ def test_the_sign_flip_test_of_single_runs_equals_mcnemars(first: int, second: i
     assert found.name == "sign flips, exact"
 
 
-def test_flipping_the_signs_of_means_over_runs() -> None:
-    # Sums of 1, 1/2 and -1/2 with any signs: 2, 1, 1, 0, 0, -1, -1, -2. Ours is 1, as far out as three of eight.
+def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
+    # Differences 1, 1/2, -1/2 with flipped signs add up to 2, 1, 1, 0, 0, -1, -1, -2: six of eight are as far out as 1.
     found = sign_flips([1.0, 1.0, 0.0, 0.5, None], [0.0, 0.5, 0.5, 0.5, 1.0])
     assert found == PairedTest(2, 1, approx(2 * 3 / 8), 4, 1, "sign flips, exact", 4)
-    many = sign_flips(*pairs(100, 46, 26, 50))  # more ways than are drawn: 2 ** 72
+    many = sign_flips(*pairs(100, 46, 26, 50))  # of 2 ** 72 sign patterns
     assert many.name == "sign flips, 9,999 drawn"
     assert many.p == approx(mcnemar(*pairs(100, 46, 26, 50)).p, abs=0.01)
     assert many == sign_flips(*pairs(100, 46, 26, 50))
 
 
-@pytest.mark.parametrize("count", [3, 20])  # all ways are taken, and so many are drawn
+@pytest.mark.parametrize("count", [3, 20])  # all sign patterns; a sample of them
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
-    """Sums of thirds that cancel out: each way to flip them is as far from 0, or further."""
+    """The thirds add up to 0, so every sum of flipped ones is at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
     assert sign_flips(thirds * count, [0.0] * 3 * count).p == 1
 
 
-def test_holm() -> None:
+def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03]) == approx([0.03, 0.06, 0.06])
     assert holm([0.01, None, 0.04]) == [approx(0.02), None, approx(0.04)]
     assert holm([0.9, 0.8]) == [1.0, 1.0]
@@ -239,22 +241,22 @@ def test_holm_is_monotone(p_values: list[float]) -> None:
 # --- power ------------------------------------------------------------------------------------------------------------
 
 
-def test_discordance() -> None:
+def test_discordance_by_hand() -> None:
     assert discordance(0.73, 0.72) == approx((0.01, 0.73 * 0.28 + 0.72 * 0.27, 0.55))
     assert discordance(0.2, 0.3) == approx((0.1, 0.2 * 0.7 + 0.3 * 0.8, 0.5))
-    with pytest.raises(ValueError, match="from 0 to 1"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         discordance(73, 72)
 
 
-def test_power_of_mcnemars_test() -> None:
-    # All 8 items are discordant; 8 : 0 and 7 : 1 have p = 2/256 and 18/256, so that 8 : 0 alone is found.
+def test_power_of_mcnemars_test_by_hand() -> None:
+    # All 8 items are discordant; 8 : 0 and 7 : 1 have p = 2/256 and 18/256, so only 8 : 0 is found.
     assert power(0.9, 0.1, 8, 1.0) == approx(0.8125 * 0 + 0.9**8 + 0.1**8)
     assert power(0.9, 0.1, 5, 1.0) == 0.0  # 5 : 0 has p = 0.0625
     assert power(0.5, 0.5, 40, 0.0) == 0.0
     assert power(0.8, 0.7, 3000, 0.3) == approx(1.0)
 
 
-def test_power_by_simulation() -> None:
+def test_power_equals_simulations() -> None:
     generator = np.random.default_rng(5)
     first, second, n, discordant = 0.75, 0.65, 120, 0.3
     share = (discordant + first - second) / 2
@@ -264,7 +266,7 @@ def test_power_by_simulation() -> None:
     assert power(first, second, n, discordant) == approx(rejected, abs=0.04)
 
 
-def test_power_of_two_samples() -> None:
+def test_power_of_two_samples_equals_the_textbook() -> None:
     # A textbook case (Fleiss): 0.6 against 0.5 takes 388 of each, without a correction, at a power of 0.8.
     by_hand = 1.959964 * sqrt(2 * 0.55 * 0.45) + 0.841621 * sqrt(0.6 * 0.4 + 0.5 * 0.5)
     assert items_needed(0.6, 0.5) == approx((by_hand / 0.1) ** 2, abs=1) == approx(388, abs=1)
@@ -273,7 +275,7 @@ def test_power_of_two_samples() -> None:
 
 
 @pytest.mark.parametrize("discordant", [None, 0.2])
-def test_items_needed(discordant: float | None) -> None:
+def test_items_needed_reach_the_target_power(discordant: float | None) -> None:
     needed = items_needed(0.8, 0.7, discordant)
     assert needed is not None
     assert power(0.8, 0.7, needed, discordant) >= 0.8 > power(0.8, 0.7, needed - 1, discordant)
@@ -288,16 +290,16 @@ def test_items_needed_if_few_suffice() -> None:
 
 
 @pytest.mark.parametrize(("n", "discordant"), [(200, None), (200, 0.3), (1000, 0.1)])
-def test_minimum_detectable_effect(n: int, discordant: float | None) -> None:
+def test_minimum_detectable_effect_by_hand(n: int, discordant: float | None) -> None:
     effect = minimum_detectable_effect(0.6, n, discordant)
     assert effect is not None
     assert power(0.6 + effect, 0.6, n, discordant) == approx(0.8, abs=1e-6)
     more = minimum_detectable_effect(0.6, 4 * n, discordant)
     assert more is not None
-    assert effect / 2.3 < more < effect / 1.7  # four times the items show half of it
+    assert effect / 2.3 < more < effect / 1.7  # with four times the items, half of the difference is detected
 
 
-def test_effects_that_no_test_can_detect() -> None:
+def test_effects_beyond_the_power_of_any_test_are_unknown() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None
@@ -306,20 +308,20 @@ def test_effects_that_no_test_can_detect() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0.73, 0.72, 0), "an item"),
+        ((0.73, 0.72, 0), "one item"),
         ((0.73, 0.72, 9, None, 1.5), "alpha"),
         ((0.73, 0.72, 9, 0.005), "allow discordant shares of 0.0100 to 0.5500"),
         ((0.73, 0.72, 9, 0.6), "allow discordant"),
-        ((1.2, 0.72, 9), "from 0 to 1"),
+        ((1.2, 0.72, 9), "between 0 and 1"),
     ],
 )
-def test_power_without_a_valid_test(arguments: Any, message: str) -> None:
+def test_invalid_arguments_of_power_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         power(*arguments)
 
 
 @pytest.mark.parametrize("target", [0.05, 1.0])
-def test_powers_out_of_reach(target: float) -> None:
+def test_targets_below_alpha_or_of_1_are_refused(target: float) -> None:
     with pytest.raises(ValueError, match="between alpha and 1"):
         items_needed(0.6, 0.5, target=target)
     with pytest.raises(ValueError, match="between alpha and 1"):
@@ -344,7 +346,7 @@ def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
     assert min(design.detectable or 1 for design in found.designs) > 0.11
 
 
-def test_separation_with_the_discordance_of_logs() -> None:
+def test_separation_uses_a_given_discordance() -> None:
     found = separation(0.715, 0.66, 200, discordant=0.1)
     assert found.separable
     assert found.smallest_p == approx(2 / 2**11)  # 11 items

@@ -25,7 +25,7 @@ GRAPH = "standard_prompting"
 OURS: dict[str, Any] = {"model": "openai:stub"}
 
 
-def evaluated(task: Task | str, tmp_path: Path, **options: Any) -> EvalLog:
+def evaluate(task: Task | str, tmp_path: Path, **options: Any) -> EvalLog:
     (log,) = eval(task, model="none", display="none", log_dir=str(tmp_path / "logs"), log_level="error", **options)
     return log
 
@@ -35,19 +35,21 @@ def samples_of(log: EvalLog) -> list[EvalSample]:
     return log.samples
 
 
-def said(sample: EvalSample) -> dict[str, Any]:
+def document_of(sample: EvalSample) -> dict[str, Any]:
     document = document_in(sample)
     assert document is not None
     return document
 
 
 def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
+    """A metric of a scorer."""
     assert log.results is not None
     score = next(score for score in log.results.scores if score.name == scorer)
     return float(score.metrics[metric].value)
 
 
 def says(answer: str, match: str = "") -> dict[str, Any]:
+    """A rule: requests that match get this answer."""
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": []}}
 
 
@@ -67,8 +69,8 @@ def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tm
         solver=debate("society_of_minds", **OURS),
         scorer=match(),
     )
-    (sample,) = samples_of(evaluated(task, tmp_path))
-    document = said(sample)
+    (sample,) = samples_of(evaluate(task, tmp_path))
+    document = document_of(sample)
     assert sample.output.completion == document["answer"] == "REFUTES"
     assert sample.scores is not None
     assert sample.scores["match"].value == "C"
@@ -89,11 +91,11 @@ def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
             metadata={"moot": {"task": "number", "given": [{"text": "There are seven."}], "speaker": "Ada"}},
         ),
     ]
-    evaluated(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
+    evaluate(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
     prompts = stub.prompts()
     assert [
-        any(said in prompt for prompt in prompts)
-        for said in ("Neon", "not so", "There are seven.", "Said by: Ada", secret)
+        any(text in prompt for prompt in prompts)
+        for text in ("Neon", "not so", "There are seven.", "Said by: Ada", secret)
     ] == [*(True, True, True, True, False)]
 
 
@@ -101,13 +103,13 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
     rules = [{"match": "Claim B", "status": 400}, says("SUPPORTS", "Claim A"), says("REFUTES")]
     start_stub(rules)
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS", "SUPPORTS", "NOT ENOUGH INFO")
-    log = evaluated(
+    log = evaluate(
         benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), fail_on_error=False, score_display=False
     )
     failed = {sample.id: sample.error for sample in samples_of(log) if sample.error}
     assert list(failed) == ["1"]
     assert "bad_request" in str(failed["1"])
-    assert said(next(s for s in samples_of(log) if s.id == "1"))["status"] == "failed"
+    assert document_of(next(s for s in samples_of(log) if s.id == "1"))["status"] == "failed"
     assert figure(log, "accuracy") == pytest.approx(1 / 3)
     assert figure(log, "accuracy", "balanced_accuracy") == pytest.approx((1 / 2 + 0) / 2)
     assert figure(log, "accuracy", "macro_f1") == pytest.approx((2 / 3 + 0) / 2)
@@ -118,11 +120,11 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
 def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"match": "Claim A", "reply": "I would rather not."}, says("SUPPORTS")])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
-    log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), score_display=False)
+    log = evaluate(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), score_display=False)
     lost, _ = samples_of(log)
     assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
-    assert said(lost)["error"]["kind"] == "unparsed"
-    assert len(stub.calls()) == 3  # the second request
+    assert document_of(lost)["error"]["kind"] == "unparsed"
+    assert len(stub.calls()) == 3  # the unusable reply is requested a second time
     assert (figure(log, "accuracy"), figure(log, "accuracy", "abstained")) == (0.5, 0.5)
     assert lost.scores is not None
     assert "gave a usable answer" in str(lost.scores["accuracy"].explanation)
@@ -138,7 +140,7 @@ def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: P
     }
     rules = [{"model": "stub-agent-1", **says("REFUTES")}, {"model": "stub-agent-2", **says("SUPPORTS")}]
     start_stub(rules)
-    log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate("cortex_debate", **settings))
+    log = evaluate(benchmark_task("fever", data), tmp_path, solver=debate("cortex_debate", **settings))
     (sample,) = samples_of(log)
     assert sample.scores is not None
     assert (sample.scores["accuracy"].value, sample.scores["accuracy"].answer) == (0.0, "(abstained)")
@@ -159,9 +161,7 @@ def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
     start_stub(judged + [says(answer, f"question {chr(65 + i)}") for i, answer in enumerate(answers)])
     task = benchmark_task("nq_open", str(tmp_path / "nq.jsonl"), judge="openai:judge")
     values = [
-        s.scores["judged"].value
-        for s in samples_of(evaluated(task, tmp_path, solver=debate(GRAPH, **OURS)))
-        if s.scores
+        s.scores["judged"].value for s in samples_of(evaluate(task, tmp_path, solver=debate(GRAPH, **OURS))) if s.scores
     ]
     assert values[:3] == [1.0, 1.0, 0.0]
     assert math.isnan(values[3])  # type: ignore[arg-type]
@@ -170,10 +170,10 @@ def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
 def test_the_benchmark_chooses_the_scorer(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("The Beatles!", "band"), says("12")])
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "So many. #### 12.0"}))
-    number = evaluated(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
+    number = evaluate(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
     assert figure(number, "numeric_match") == 1.0
     (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Which band?", "answer": ["beatles", "Fab Four band"]}))
-    words = evaluated(benchmark_task("nq_open", str(tmp_path / "nq.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
+    words = evaluate(benchmark_task("nq_open", str(tmp_path / "nq.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
     assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
 
 
@@ -184,8 +184,8 @@ def test_evidence_from_the_claims_date_on_is_left_out_unless_a_date_is_set(
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
     for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
         solver = debate("rag", sources=["bm25"], **OURS, **({"published_before": set_day} if set_day else {}))
-        log = evaluated(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
-        assert said(samples_of(log)[0])["settings"]["published_before"] == expected
+        log = evaluate(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
+        assert document_of(samples_of(log)[0])["settings"]["published_before"] == expected
 
 
 def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
@@ -210,7 +210,7 @@ def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
     assert gold_and_found(None, [piece]) is None
 
 
-def test_every_scorer_of_a_benchmark_is_known() -> None:
+def test_every_measure_of_a_benchmark_has_a_scorer() -> None:
     measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
     of_many = {"macro_f1", "balanced_accuracy"}
     assert all(hasattr(scorers, name) for name in measures - of_many)

@@ -14,13 +14,13 @@ from moot.evals._benchmarks.records_answers import without_csv_quotes
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
-from tests.evals.benchmark_samples import ASKED, VISIBLE, reads_itself
+from tests.evals.benchmark_samples import ASKED, VISIBLE, gold_parses_as_itself
 
 needs_visible = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
 )
 COUNTS = {"check_covid_binary": 134, "hotpotqa_distractor": 132, "mmlu": 199, "mmlu_med": 199}
-"""How many items there are, where it is not 200; of MMLU's, one question each is too long for moot."""
+"""The number of items if it is not 200; of each MMLU sample, one question is too long for moot."""
 FILES = {"check_covid_binary": "check_covid", "squad": "squad_v1.1"}
 
 
@@ -58,17 +58,17 @@ def test_visible_records_are_read(name: str) -> None:
     reading = read_benchmark(name, VISIBLE)
     assert len(reading.items) == COUNTS.get(name, 200)
     ids = [str(i) for i in json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))]
-    kept = {item.id for item in reading.items}
-    assert [item.id for item in reading.items] == [i for i in ids if i in kept]
-    assert len(kept) == len(reading.items)
-    assert bool(reading.notes) or len(kept) == len(ids)
-    assert all(reads_itself(name, item) for item in reading.items)
+    read_ids = {item.id for item in reading.items}
+    assert [item.id for item in reading.items] == [i for i in ids if i in read_ids]
+    assert len(read_ids) == len(reading.items)
+    assert bool(reading.notes) or len(read_ids) == len(ids)
+    assert all(gold_parses_as_itself(name, item) for item in reading.items)
 
 
 @needs_visible
 @pytest.mark.parametrize("name", ASKED)
 def test_only_the_question_of_a_record_is_shown(name: str) -> None:
-    """A claim is one field word for word, and options are those of the record; no other field is shown."""
+    """The claim is one field of the record word for word; options are the record's; no other field is shown."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[ASKED[name]]
         assert item.claim
@@ -125,7 +125,7 @@ def test_letters_name_the_right_option(name: str) -> None:
         ("gsm8k", "564", ("240",), "4 steps"),
     ],
 )
-def test_spot_values(name: str, item_id: str, gold: tuple[str, ...], stratum: str) -> None:
+def test_gold_and_stratum_of_chosen_items(name: str, item_id: str, gold: tuple[str, ...], stratum: str) -> None:
     item = next(item for item in read_benchmark(name, VISIBLE).items if item.id == item_id)
     assert (item.gold, item.stratum) == (gold, stratum)
 
@@ -155,8 +155,8 @@ def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
     assert "66 of 200 records left out: labelled NOTENOUGHINFO" in notes["check_covid_binary"][0]
     covid = notes["check_covid"]
     assert covid[0] == "62 questions come with different answers: no system can get both right"
-    assert covid[1].startswith("no corpus.json is near its file")
-    assert "98 questions come with different answers: each for another text" in notes["fever_symmetric"][1]
+    assert covid[1].startswith("there is no corpus.json near its file")
+    assert "98 questions come with different answers: each comes with a different text" in notes["fever_symmetric"][1]
     assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
     assert "3 accepted answers left out" in notes["triviaqa"][0]  # signs
     assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # flags

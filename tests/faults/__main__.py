@@ -22,11 +22,11 @@ PARTS = (endpoint, slow, machine, ceilings, servers, evaluations, tested)
 FAULTS = tuple(fault for part in PARTS for fault in part.FAULTS)
 
 
-def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
-    """The result of a fault. A fault that cannot be caused counts as wrong, too."""
+def run_fault(fault: Fault, folder: Path, *, quick: bool) -> Result:
+    """Cause a fault; return its result. If it cannot be caused, its result is an error, too."""
     started = time.monotonic()
     try:
-        result = fault.arrange(folder, quick)
+        result = fault.cause(folder, quick)
     except Exception as error:  # noqa: BLE001
         result = Result(0, "?", f"{type(error).__name__}: {error}")
     print(f"{fault.name}: {result.wrong or 'as expected'} ({time.monotonic() - started:.0f} s)", file=sys.stderr)
@@ -35,20 +35,22 @@ def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
 
 def row(fault: Fault, result: Result) -> str:
     """A line of the page's table, in Markdown."""
-    held = "**no**" if result.wrong else "yes"
-    return f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {held} |"
+    verdict = "**no**" if result.wrong else "yes"
+    return f"| {fault.name} | {fault.description} | {result.times} | {fault.expected} | {result.lost} | {verdict} |"
 
 
 def table(results: dict[Fault, Result], before: str = "") -> str:
     """The table of the page, in Markdown; classes that were not run keep their old lines."""
-    kept = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
-    kept |= {fault.name: row(fault, result) for fault, result in results.items()}
-    lines = [kept[fault.name] for fault in FAULTS if fault.name in kept]
+    old_lines = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
+    old_lines |= {fault.name: row(fault, result) for fault, result in results.items()}
+    lines = [old_lines[fault.name] for fault in FAULTS if fault.name in old_lines]
     return "\n".join([HEAD, "|---|---|---|---|---|---|", *lines])
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="A class, or how it begins. Repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A class of faults, or the start of its name. Repeatable.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions; the page stays as it is.")] = False,
 ) -> None:
     """Cause faults; the exit code is 1 if a result is not as expected."""
@@ -56,7 +58,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
         os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # removes the files that killed processes left
         results = {
-            fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
+            fault: run_fault(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }
     print(table(results))
     if not quick:

@@ -52,7 +52,7 @@ def words_of(system: str, **settings: Any) -> list[str]:
 
 
 def stored_in(home: Path, claim: str = "") -> list[Entry]:
-    """What the ledger of a home folder holds; only of debates of a claim, if one is named."""
+    """The ledger's entries in a home folder, or only those of debates of a claim."""
     if not (path := home / "ledger.sqlite").exists():
         return []
     with closing(LedgerFile(path)) as ledger:
@@ -61,7 +61,7 @@ def stored_in(home: Path, claim: str = "") -> list[Entry]:
 
 @dataclass
 class Place:
-    """The environment of debates: an endpoint, a folder for files, and further variables."""
+    """The environment of debates: an endpoint, a folder for files, and additional environment variables."""
 
     stub: StubEndpoint
     folder: Path
@@ -73,7 +73,7 @@ class Place:
         return self.folder / "verdict.json"
 
     def start(self, *words: str, program: Sequence[str] = COMMAND, **options: Any) -> subprocess.Popen[str]:
-        """Start a command; moot's if no other program is given."""
+        """Start a command of moot, or another program."""
         here = {"MOOT_HOME": str(self.folder / "home"), "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "sk-stub"}
         pipe = subprocess.PIPE
         return subprocess.Popen(
@@ -88,7 +88,7 @@ class Place:
         )
 
     def run(self, *words: str, **options: Any) -> Ended:
-        """Run a command of moot to its end."""
+        """Run a command of moot until it ends."""
         return self.end(self.start(*words, **options))
 
     def verify(self, system: str, *more: str, **settings: Any) -> Ended:
@@ -96,9 +96,9 @@ class Place:
         return self.run(*words_of(system, **settings), "--out", str(self.out), *more)
 
     def end(self, process: subprocess.Popen[str]) -> Ended:
-        """The end of a command."""
+        """Wait for the end of a command; return its exit code, output and document."""
         try:
-            said, errors = process.communicate(timeout=300)
+            stdout, errors = process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -107,14 +107,14 @@ class Place:
             document = json.loads(self.out.read_text()) if self.out.exists() else None
         except json.JSONDecodeError:
             document = {"status": "cut"}
-        return Ended(process.returncode, said, errors, document)
+        return Ended(process.returncode, stdout, errors, document)
 
     def served(self) -> int:
         """The number of requests that the endpoint received."""
         return int(self.stats()["served"])
 
     def stored(self) -> list[Entry]:
-        """What the ledger holds."""
+        """The entries of the ledger."""
         return stored_in(self.folder / "home")
 
     def stats(self) -> dict[str, Any]:
@@ -126,18 +126,18 @@ class Place:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a command."""
+    """The exit code, the output and the document of a command that has ended."""
 
     code: int
-    said: str
+    stdout: str
     errors: str
     document: dict[str, Any] | None
 
     @property
     def verdict(self) -> Any:
         """The verdict of a debate."""
-        of = self.document or {}
-        return of.get("status"), of.get("answer"), of.get("raw_verdict")
+        document = self.document or {}
+        return document.get("status"), document.get("answer"), document.get("raw_verdict")
 
     @property
     def fault(self) -> str | None:
@@ -148,7 +148,7 @@ class Ended:
 
 @contextmanager
 def place(folder: Path, rules: Sequence[dict[str, Any]] = (), latency_ms: float = 0, **options: Any) -> Iterator[Place]:
-    """A new endpoint and a new folder."""
+    """Run an endpoint for debates in a new folder."""
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", list(rules), latency_ms, **options) as stub:
         yield Place(stub, folder)

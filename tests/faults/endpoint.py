@@ -9,128 +9,130 @@ from typing import Any
 
 from tests.benchmarks.latency import RULES, SETTINGS
 from tests.faults.debates import IN_PYTHON, READERS, Ended, Place, place, words_of
-from tests.faults.record import Fault, Result, first_wrong
+from tests.faults.record import Fault, Result, first_failed
 
 Rule = dict[str, Any]
 SYSTEM = "madke"
-ONE = {"attempts": 1}
+ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
-"""Of one process; what the endpoint takes; how many times the calls may be sent."""
+"""Debates of one process; the endpoint's limit; the maximum ratio of sent calls to answered calls."""
+UNFINISHED = "the debate, except for the part in its document"
+"""The loss if a debate ends with an error."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
-"""What debaters select. A reply is drawn from its prompt, and the prompt that asks once more quotes the first reply, so
-another selection would be drawn, and with other evidence another verdict.
+"""A fixed selection. Without it, a second request would draw another selection, because it quotes the first reply and
+replies are drawn from their prompts; other evidence could then change the verdict.
 """
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
-"""Bodies that are cut off, or not a reply."""
+"""Response bodies that are cut off, or no reply."""
 
 
-def passes(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that a debate gets over: it ends with the verdict that it has without them.
+def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Callable[[Path, bool], Result]:
+    """Faults that a debate survives: it ends with the same verdict as without them.
 
     Args:
         rules: the faults.
-        scripted: what the endpoint replies, with the fault and without.
-        settings: of the debate.
+        scripted: the endpoint's replies, both with the fault and without it.
+        settings: the debate's settings.
     """
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         with place(folder / "without", scripted) as here:
-            whole, calls = here.verify(SYSTEM, **settings), here.served()
+            undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         more, wrong = 0, ""
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [rule, *scripted]) as here:
                 ended = here.verify(SYSTEM, **settings)
                 more += here.served() - calls
-            wrong = wrong or first_wrong(
+            wrong = wrong or first_failed(
                 (ended.code == 0, f"exit code {ended.code}: {ended.errors}"),
-                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+                (ended.verdict == undisturbed.verdict, f"another verdict: {ended.verdict}"),
             )
-        return Result(len(rules), f"{more} requests more", wrong)
+        return Result(len(rules), f"{more} additional requests", wrong)
 
-    return arrange
+    return cause
 
 
-def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
+def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
     """Faults that end a debate with an error of one of these kinds; the same command then makes only missing calls."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
         with place(folder / "without") as here:
-            whole, calls = here.verify(SYSTEM, **settings), here.served()
+            undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
                 ended = here.verify(SYSTEM, **settings)
-                wrong = wrong or wrong_end(ended, kinds)
+                wrong = wrong or failure_error(ended, kinds)
                 ended = here.verify(SYSTEM, **settings)
                 again = here.served() - calls - 1
                 repaid += max(0, again)
-            wrong = wrong or first_wrong(
-                (ended.code == 0, f"it does not go on: {ended.errors}"),
-                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+            wrong = wrong or first_failed(
+                (ended.code == 0, f"the debate does not resume: {ended.errors}"),
+                (ended.verdict == undisturbed.verdict, f"another verdict: {ended.verdict}"),
                 (again <= 0, f"{again} calls were paid again after {json.dumps(rule)}"),
             )
         return Result(len(rules), f"{repaid} calls paid again", wrong)
 
-    return arrange
+    return cause
 
 
-def both(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
+def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
     """Faults of one class with different expected results."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         found = [fault(folder / f"part-{number}", quick) for number, fault in enumerate(faults)]
         wrong = next((result.wrong for result in found if result.wrong), "")
         return Result(sum(r.times for r in found), "; ".join(r.lost for r in found), wrong)
 
-    return arrange
+    return cause
 
 
-def always(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
+def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
     """Faults of every call: the debate ends with an error of one of these kinds."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         wrong = ""
         for number, rule in enumerate(rules):
             with place(folder / str(number), [rule]) as here:
-                wrong = wrong or wrong_end(here.verify(SYSTEM, **settings), kinds)
-        return Result(len(rules), "the debate, but for what is in its document", wrong)
+                wrong = wrong or failure_error(here.verify(SYSTEM, **settings), kinds)
+        return Result(len(rules), UNFINISHED, wrong)
 
-    return arrange
+    return cause
 
 
-def wrong_end(ended: Ended, kinds: set[str]) -> str:
-    """The error in the end of a debate that has to fail; empty if none."""
-    return first_wrong(
+def failure_error(ended: Ended, kinds: set[str]) -> str:
+    """The error if a debate did not fail with one of these kinds of errors; else empty."""
+    return first_failed(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
         (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
         ("Traceback" not in ended.errors, ended.errors),
     )
 
 
-def late(folder: Path, quick: bool) -> Result:
-    """A judge whose endpoint is down at the end."""
+def fail_judge_at_end(folder: Path, quick: bool) -> Result:
+    """Run a debate whose judge's model fails at the end."""
     with place(folder / "without") as here:
-        calls = judged(here).document["usage"]["calls"]  # type: ignore[index]
-        whole = here.served()
+        calls = run_with_own_judge(here).document["usage"]["calls"]  # type: ignore[index]
+        undisturbed = here.served()
     with place(folder / "with", [{"model": "stub-judge", "status": 500, "times": 3}]) as here:
-        first = judged(here)
+        first = run_with_own_judge(here)
         refused = 3
-        done = judged(here)
-        repaid = here.served() - refused - whole
-    wrong = wrong_end(first, {"server_error"}) or first_wrong(
+        done = run_with_own_judge(here)
+        repaid = here.served() - refused - undisturbed
+    wrong = failure_error(first, {"server_error"}) or first_failed(
         (done.code == 0, done.errors), (repaid <= 0, f"{repaid} calls were paid again")
     )
     return Result(1, f"{max(0, repaid)} of {calls} calls paid again", wrong)
 
 
-def judged(here: Place) -> Ended:
-    """A debate whose judge has its own model; its answers differ, so the judge is called."""
+def run_with_own_judge(here: Place) -> Ended:
+    """Run a debate whose judge has its own model; its debaters disagree, so the judge is called."""
     return here.verify("tool_mad", models={"judge": "openai:stub-judge"}, max_rounds=1, scoring="all_rounds")
 
 
-def loaded(folder: Path, quick: bool) -> Result:
-    """Many debates at an endpoint that limits calls at once and refuses the rest."""
+def overload_by_processes(folder: Path, quick: bool) -> Result:
+    """Run many debates with an endpoint that limits calls at once and refuses the rest."""
     number = 4 if quick else 8
     with place(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
         starts = [Place(here.stub, folder / str(n)) for n in range(number)]
@@ -142,8 +144,8 @@ def loaded(folder: Path, quick: bool) -> Result:
     return Result(number, f"{len(lost)} debates", lost[0].errors[-500:] if lost else "")
 
 
-def bucket(folder: Path, quick: bool) -> Result:
-    """Many debates in one process at an endpoint that limits calls per second."""
+def overload_by_one_process(folder: Path, quick: bool) -> Result:
+    """Run many debates in one process with an endpoint that limits calls per second."""
     number = 8 if quick else DEBATES
     options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
     with place(folder, RULES, latency_ms=30, **options) as here:
@@ -156,7 +158,7 @@ def bucket(folder: Path, quick: bool) -> Result:
         sent = [call["status"] for call in here.stub.calls()]
     done = sum(document["status"] == "done" for document in documents)
     share = len(sent) / max(1, sent.count(200))
-    wrong = first_wrong(
+    wrong = first_failed(
         (process.returncode == 0, errors[-500:]),
         (done == number, f"{number - done} of {number} debates are lost"),
         (quick or share <= MOST_CALLS, f"{share:.2f} times the calls"),
@@ -169,71 +171,79 @@ FAULTS = [
         "429 alone",
         "the endpoint refuses calls with 429, with and without Retry-After",
         "the call is sent again; the same verdict",
-        passes({"status": 429, "times": 1}, {"status": 429, "times": 2, "retry_after": "1"}),
+        survived_faults({"status": 429, "times": 1}, {"status": 429, "times": 2, "retry_after": "1"}),
     ),
     Fault(
         "429 under load",
-        "debates in processes of their own at an endpoint that takes 3 calls at a time and refuses the others",
+        "debates, each in its own process, with an endpoint that accepts 3 calls at a time and refuses the others",
         "all debates end with verdicts",
-        loaded,
+        overload_by_processes,
     ),
     Fault(
         "429 under load, one process",
-        f"{DEBATES} Tool-MAD debates at once at an endpoint that takes {PER_SECOND} calls a second",
-        f"all debates end with verdicts, with at most {MOST_CALLS} times the calls",
-        bucket,
+        f"{DEBATES} Tool-MAD debates at once with an endpoint that accepts {PER_SECOND} calls a second",
+        f"all debates end with verdicts, and send at most {MOST_CALLS} times the calls that are answered",
+        overload_by_one_process,
     ),
     Fault(
         "5xx",
         "the endpoint answers 500, 502, 503 and 529 once",
         "the call is sent again; the same verdict",
-        passes(*({"status": status, "times": 1} for status in (500, 502, 503, 529))),
+        survived_faults(*({"status": status, "times": 1} for status in (500, 502, 503, 529))),
     ),
     Fault(
         "down at the end",
         "the judge's model answers 500 until its attempts are used up",
-        "a typed error; the same command asks the judge alone",
-        late,
+        "a typed error; the same command calls only the judge",
+        fail_judge_at_end,
     ),
     Fault(
         "timeouts",
         "an answer takes longer than the setting `timeout`",
-        "a typed error; the same command asks only what is missing",
-        fails({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE),
+        "a typed error; the same command makes only the missing calls",
+        resumable_failures({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE_ATTEMPT),
     ),
     Fault(
         "resets",
         "the endpoint closes the connection without an answer",
         "the call is sent again; the same verdict",
-        passes({"drop": True, "times": 1}, {"drop": True, "times": 2}),
+        survived_faults({"drop": True, "times": 1}, {"drop": True, "times": 2}),
     ),
     Fault(
         "cut and odd bodies",
-        "each answer is cut, empty, null, HTML, without a choice, or an error under status 200",
-        "a typed error, nothing unhandled",
-        always(
-            {"bad_response", "server_error", "bad_request", "empty", "unparsed"}, *({"raw": raw} for raw in ODD), **ONE
+        "each response body is cut off, empty, null, HTML, without a choice, or an error with status 200",
+        "a typed error, no unhandled exception",
+        lasting_failures(
+            {"bad_response", "server_error", "bad_request", "empty", "unparsed"},
+            *({"raw": raw} for raw in ODD),
+            **ONE_ATTEMPT,
         ),
     ),
     Fault(
         "replies cut off",
-        "one reply, and then each reply, ends at its length limit",
-        "it is asked for once more; if that is cut, too, a typed error",
-        both(passes({"finish": "length", "times": 1}, scripted=[SELECTION]), always({"cut"}, {"finish": "length"})),
+        "one reply, then every reply, is cut off at the length limit",
+        "the reply is requested once more; if that one is cut off, too, a typed error",
+        combine_faults(
+            survived_faults({"finish": "length", "times": 1}, scripted=[SELECTION]),
+            lasting_failures({"cut"}, {"finish": "length"}),
+        ),
     ),
     Fault(
-        "refusals", "the model refuses each call", "a typed error", always({"refused"}, {"finish": "content_filter"})
+        "refusals",
+        "the model refuses each call",
+        "a typed error",
+        lasting_failures({"refused"}, {"finish": "content_filter"}),
     ),
     Fault(
         "context overflow",
         "the endpoint says that each prompt is too long for its model",
         "a typed error that says what to shorten",
-        always({"too_long"}, {"status": 400, "raw": json.dumps(OVERFLOW)}),
+        lasting_failures({"too_long"}, {"status": 400, "raw": json.dumps(OVERFLOW)}),
     ),
     Fault(
         "key expired",
-        "the endpoint answers 401 in the midst of a debate",
-        "a typed error; the same command asks only what is missing",
-        fails({"authentication"}, {"status": 401}),
+        "the endpoint answers 401 in the middle of a debate",
+        "a typed error; the same command makes only the missing calls",
+        resumable_failures({"authentication"}, {"status": 401}),
     ),
 ]

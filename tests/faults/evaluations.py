@@ -11,13 +11,13 @@ from pathlib import Path
 from tests.evals.test_solver import claims
 from tests.faults.debates import place
 from tests.faults.kills import LATENCY_MS
-from tests.faults.record import Fault, Result, first_wrong
+from tests.faults.record import Fault, Result, first_failed
 
 AT_ONCE = 4
 SAMPLES = 24
 
 
-def killed(folder: Path, quick: bool) -> Result:
+def kill_evaluations(folder: Path, quick: bool) -> Result:
     """Kill, terminate or interrupt an evaluation, then run the same command again."""
     times, draw, repaid, wrong = 3 if quick else 9, random.Random(21), 0, ""
     for number in range(times):
@@ -31,10 +31,10 @@ def killed(folder: Path, quick: bool) -> Result:
                 time.sleep(0.005)
             process.send_signal(by)
             stopped, ended = here.end(process), here.run(*words)
-            [log] = json.loads(ended.said)["logs"] if ended.code == 0 else [{}]
+            [log] = json.loads(ended.stdout)["logs"] if ended.code == 0 else [{}]
             more = here.served() - SAMPLES
             repaid += more
-            wrong = wrong or first_wrong(
+            wrong = wrong or first_failed(
                 (stopped.code in (0, -signal.SIGKILL if by == signal.SIGKILL else 128 + by), f"{by}: {stopped.code}"),
                 ("Traceback" not in stopped.errors, stopped.errors[-500:]),
                 (ended.code == 0, ended.errors[-500:]),
@@ -47,8 +47,8 @@ def killed(folder: Path, quick: bool) -> Result:
 FAULTS = [
     Fault(
         "kill -9, SIGTERM and Ctrl-C of moot eval run",
-        "an evaluation of 24 samples, 4 at once, is stopped at a random moment, and the same command is given again",
-        "it ends with all samples; those under way alone are run again",
-        killed,
+        "an evaluation of 24 samples, 4 at once, is stopped at a random moment, and the same command is run again",
+        "it ends with all samples; only those that were running are run again",
+        kill_evaluations,
     ),
 ]

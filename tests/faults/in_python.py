@@ -1,7 +1,7 @@
 """A program that calls a graph from Python. Its argument is a JSON object with the parameters of `main`.
 
-It holds all debates at once, uses the ledger for them as ``mode`` says, and writes the documents to the file ``out``
-(of one debate, its document).
+It runs all debates at once with the ledger's ``mode``, and writes the list of documents to the file ``out``, or the
+document if there is one debate only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 
 
 async def main(graph: str, settings: dict[str, Any], claims: list[str], mode: Any, out: str) -> None:

@@ -22,25 +22,26 @@ from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
 
 Start = Callable[[str, Place], "subprocess.Popen[str]"]
-"""Starts a debate of a system in a place."""
+"""A function that starts a debate of a system in a `Place`."""
 LATENCY_MS = 60
-"""Of a call, so that some are under way when a debate is killed."""
+"""The duration of a call: long enough that some are in flight when a debate is killed."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a debate is killed: after a share of the requests, or after a share of the time."""
+    """When a debate is killed: after a share of its requests (the unit "calls") or of its time (the unit "time")."""
 
     system: str
     signal: signal.Signals
     share: float
-    by: str
+    unit: str
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What endpoints were sent, or a ledger holds: chat calls and texts to embed. Which texts share a request differs
-    from run to run, so requests to embed are not counted.
+    """Numbers of chat calls and of embedded texts, sent to an endpoint or stored in a ledger.
+
+    Texts are counted instead of requests, because runs group texts into requests differently.
     """
 
     chats: int
@@ -52,7 +53,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A debate that nobody killed: its verdict, its requests, what it sent, its seconds."""
+    """A debate without a kill: its verdict, the numbers of requests, calls and texts, and the duration."""
 
     verdict: Any
     requests: int
@@ -67,14 +68,14 @@ class Killed:
     Args:
         moment: when it was killed.
         before: requests until then.
-        flying: calls and texts that had no answer when it was dead, or one that could not be used.
+        unanswered: calls and texts without a usable reply at the kill.
         repaid: calls and texts that were sent again.
-        wrong: what is not as it has to be.
+        wrong: the first error; empty if there is none.
     """
 
     moment: Moment
     before: int
-    flying: int
+    unanswered: int
     repaid: int
     wrong: str
 
@@ -84,8 +85,8 @@ def moments(number: int, seed: int) -> Iterator[Moment]:
     draw = random.Random(seed)
     for index in range(number):
         system = [*SYSTEMS][index % len(SYSTEMS)]
-        number_of = (signal.SIGKILL, signal.SIGTERM)[index // len(SYSTEMS) % 2]
-        yield Moment(system, number_of, draw.random(), draw.choice(("calls", "time")))
+        sent_signal = (signal.SIGKILL, signal.SIGTERM)[index // len(SYSTEMS) % 2]
+        yield Moment(system, sent_signal, draw.random(), draw.choice(("calls", "time")))
 
 
 @cache
@@ -100,87 +101,87 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
         return Undisturbed(ended.verdict, here.served(), sent_by(here.stub.calls()), seconds)
 
 
-def by_command(system: str, here: Place) -> subprocess.Popen[str]:
+def start_by_command(system: str, here: Place) -> subprocess.Popen[str]:
     """Start a debate as ``moot verify``."""
     return here.start(*words_of(system), "--out", str(here.out))
 
 
-def by_resume(system: str, here: Place) -> subprocess.Popen[str]:
+def start_by_resume(system: str, here: Place) -> subprocess.Popen[str]:
     """Resume a debate with ``moot verify --resume``, which names neither system nor settings."""
     return here.start("verify", CLAIM, "--resume", "--out", str(here.out))
 
 
-def in_python(system: str, here: Place) -> subprocess.Popen[str]:
+def start_in_python(system: str, here: Place) -> subprocess.Popen[str]:
     """Start the same debate in a Python process that records it."""
     chosen = {"model": "openai:stub", **settings_of(system)}
     given = {"graph": system, "settings": chosen, "claims": [CLAIM], "mode": "record", "out": str(here.out)}
     return here.start(json.dumps(given), program=IN_PYTHON)
 
 
-def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start | None = None) -> Killed:
+def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: Start | None = None) -> Killed:
     """Kill a debate and resume it.
 
     Args:
-        moment: when.
+        moment: when to kill it.
         folder: a folder for all such debates.
-        start: starts a debate.
-        again: goes on with it; by default the same command does.
+        start: starts the debate.
+        again: resumes it; by default `start` does.
     """
-    whole = undisturbed(moment.system, folder)
-    name = f"{moment.system}-{moment.signal.name}-{moment.by}-{moment.share:.6f}"
+    reference = undisturbed(moment.system, folder)
+    name = f"{moment.system}-{moment.signal.name}-{moment.unit}-{moment.share:.6f}"
     with place(folder / name, latency_ms=LATENCY_MS) as here:
         process = start(moment.system, here)
-        wait_for(moment, whole, here, process)
+        wait_for(moment, reference, here, process)
         before = here.served()
         process.send_signal(moment.signal)
         ended = here.end(process)
         sent, stored = calls_of(here.stub), here.stored()
-        wrong = first_end(ended, moment) or used_and_lost(sent, stored)
+        wrong = exit_error(ended, moment) or unstored_reply_error(sent, stored)
         lost = Sent(0, 0)
-        if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
-            lost = sent_by(sent) - held_by(stored)
+        if ended.code and (ended.document or {}).get("status") != "done":  # no document before the kill
+            lost = sent_by(sent) - stored_by(stored)
             ended = here.end((again or start)(moment.system, here))
-        repaid = sent_by(calls_of(here.stub)) - whole.sent
-        if not wrong and ended.verdict != whole.verdict:
+        repaid = sent_by(calls_of(here.stub)) - reference.sent
+        if not wrong and ended.verdict != reference.verdict:
             wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"
         if not wrong and repaid != lost:
-            wrong = f"repaid: {repaid}; not answered before the kill, or of no use: {lost}"
+            wrong = f"repaid: {repaid}; without a usable reply before the kill: {lost}"
         return Killed(moment, before, lost.chats + lost.texts, repaid.chats + repaid.texts, wrong)
 
 
 def calls_of(stub: StubEndpoint) -> list[dict[str, Any]]:
-    """All that the endpoint was sent, once it has answered it."""
+    """All calls that the endpoint received, once none is in flight."""
     while in_flight(stub):
         time.sleep(0.01)
     return stub.calls()
 
 
 def sent_by(calls: Sequence[dict[str, Any]]) -> Sent:
-    """What these calls of an endpoint sent."""
+    """Count the chat calls and embedded texts of an endpoint's log."""
     return Sent(sum(call["kind"] == "chat" for call in calls), sum(call.get("inputs", 0) for call in calls))
 
 
-def held_by(stored: Sequence[Entry]) -> Sent:
-    """What these entries of a ledger answer. Replies that could not be used are asked for again."""
+def stored_by(stored: Sequence[Entry]) -> Sent:
+    """Count the usable replies and vectors in a ledger. Unusable replies are requested again."""
     kinds = Counter(entry.key.kind for entry in stored if not entry.about.get(FAILED))
     return Sent(kinds["chat"], kinds["embedding"])
 
 
-def used_and_lost(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
-    """Whether a reply that a later prompt quotes is missing in the ledger: then it was lost though it had been read."""
-    held = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
+def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
+    """The error if a reply that a later prompt quotes is missing in the ledger; else empty."""
+    stored_replies = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
     used = replies & {ref for call in sent for ref in call.get("deps", ())}
-    lost = {ref for ref in used if f"(ref {ref})" not in held}
+    lost = {ref for ref in used if f"(ref {ref})" not in stored_replies}
     return f"replies were used but not stored: {sorted(lost)}" if lost else ""
 
 
-def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> None:
+def wait_for(moment: Moment, reference: Undisturbed, here: Place, process: Any) -> None:
     """Wait for the moment, or for the end of the debate."""
     started = time.monotonic()
     while process.poll() is None:
-        by_calls = moment.by == "calls" and here.served() >= moment.share * whole.requests
-        if by_calls or (moment.by == "time" and time.monotonic() - started >= moment.share * whole.seconds):
+        enough_calls = moment.unit == "calls" and here.served() >= moment.share * reference.requests
+        if enough_calls or (moment.unit == "time" and time.monotonic() - started >= moment.share * reference.seconds):
             return
         time.sleep(0.005)
 
@@ -191,8 +192,8 @@ def in_flight(stub: StubEndpoint) -> int:
         return int(json.load(reply)["in_flight"])
 
 
-def first_end(ended: Ended, moment: Moment) -> str:
-    """The error in the end of a process that got a signal; it may have ended before."""
+def exit_error(ended: Ended, moment: Moment) -> str:
+    """The error if a process ended neither by its signal nor normally before it; else empty."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

@@ -12,9 +12,9 @@ class Result:
     """The results of one class of faults.
 
     Args:
-        times: how often the fault was arranged.
-        lost: what was lost, in words.
-        wrong: what is not as it has to be; nothing if all is.
+        times: how often the fault was caused.
+        lost: the loss, in words.
+        wrong: the first deviation from the expected result; empty if there is none.
     """
 
     times: int
@@ -27,18 +27,18 @@ class Fault:
     """A class of faults.
 
     Args:
-        name: the class.
-        done: what is done to moot.
-        expected: what has to come of it.
-        arrange: does it, in a new folder, so many times (quickly: fewer) as the flag says.
+        name: the name of the class.
+        description: the fault, in words.
+        expected: the expected result, in words.
+        cause: causes the fault in a new folder; the flag asks for fewer repetitions.
     """
 
     name: str
-    done: str
+    description: str
     expected: str
-    arrange: Callable[[Path, bool], Result]
+    cause: Callable[[Path, bool], Result]
 
 
-def first_wrong(*checks: tuple[bool, str]) -> str:
+def first_failed(*checks: tuple[bool, str]) -> str:
     """The message of the first check that fails; empty if all hold."""
-    return next((said[:500] for holds, said in checks if not holds), "")
+    return next((message[:500] for passed, message in checks if not passed), "")

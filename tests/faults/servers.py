@@ -19,8 +19,8 @@ from typing import Any
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import ROOT, SHELF, stored_in
-from tests.faults.kills import LATENCY_MS, calls_of, held_by, sent_by, used_and_lost
-from tests.faults.record import Fault, Result, first_wrong
+from tests.faults.kills import LATENCY_MS, calls_of, sent_by, stored_by, unstored_reply_error
+from tests.faults.record import Fault, Result, first_failed
 from tests.serving import Server, plant, running
 
 NAMED = SHELF.removeprefix("langchain:")
@@ -50,12 +50,12 @@ def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
     return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
 
 
-def unwatched(server: Server, thread: str, claim: str) -> None:
+def start_unwatched(server: Server, thread: str, claim: str) -> None:
     """Start a debate like a program that fetches the result later."""
     server.json(f"/threads/{thread}/runs", debate(claim))
 
 
-def watched(server: Server, thread: str, claim: str) -> None:
+def start_watched(server: Server, thread: str, claim: str) -> None:
     """Start a debate like the page, and read its stream."""
 
     def read() -> None:
@@ -65,44 +65,44 @@ def watched(server: Server, thread: str, claim: str) -> None:
     threading.Thread(target=read, daemon=True).start()
 
 
-def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
-    """Kill the server at random moments; the next one continues the debate, and is killed in the next debate."""
+def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
+    """Kill the server at random moments of debates; each new server continues the last one's debate."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
-        repaid, flying, wrong, left, answer = 0, 0, "", "", None
-        before, whole, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
+        repaid, unanswered, wrong, left, answer = 0, 0, "", "", None
+        before, undisturbed, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
         folder.mkdir(parents=True)
         with running_stub(folder / "stub", RULES, latency_ms=LATENCY_MS) as stub:
             for number in range(times + 1):
                 with serving(folder / "server", stub) as server:
                     if left:
-                        found = gone_on(server, left)
+                        found = resumed_document(server, left)
                         needed = sum(not call.get("shared") for call in found["calls"])
                         more = sent_by(stub.calls()[before:]).chats - needed
                         repaid += more
-                        wrong = wrong or first_wrong(
+                        wrong = wrong or first_failed(
                             (found["status"] == "done", f"{left}: {found['status']}"),
                             (found["answer"] == answer, f"another answer: {found['answer']}"),
                             (more == lost, f"{more} calls repaid, {lost} had no answer that was stored"),
                         )
                     else:
-                        answer, whole = server.json("/runs/wait", debate())["answer"], len(stub.calls())
+                        answer, undisturbed = server.json("/runs/wait", debate())["answer"], len(stub.calls())
                     if number == times:
                         break
                     before, left = len(stub.calls()), server.json("/threads", {})["thread_id"]
                     claim = f"Claim number {number}."
-                    ask(server, left, claim)
-                    wait_for(stub, before + draw.randrange(1, whole))
+                    start(server, left, claim)
+                    wait_for(stub, before + draw.randrange(1, undisturbed))
                     server.process.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
                     server.process.wait(60)
                     sent, stored = calls_of(stub)[before:], stored_in(home, claim)
-                    wrong = wrong or used_and_lost(sent, stored)
-                    lost = sent_by(sent).chats - held_by(stored).chats
-                    flying += lost
-        return Result(times, f"{repaid} calls paid again; {flying} had no usable answer", wrong)
+                    wrong = wrong or unstored_reply_error(sent, stored)
+                    lost = sent_by(sent).chats - stored_by(stored).chats
+                    unanswered += lost
+        return Result(times, f"{repaid} calls paid again; {unanswered} had no usable answer", wrong)
 
-    return arrange
+    return cause
 
 
 def wait_for(stub: StubEndpoint, calls: int) -> None:
@@ -114,8 +114,8 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
         time.sleep(0.02)
 
 
-def gone_on(server: Server, thread: str) -> dict[str, Any]:
-    """The document of a debate that the last server began; an interrupted one is resumed as by the page's button."""
+def resumed_document(server: Server, thread: str) -> dict[str, Any]:
+    """Resume the last server's debate like the page's button if it is interrupted; return its document."""
     rows = [row for row in server.json(DEBATES)["debates"] if row["status"] == "interrupted"]
     for row in rows:
         place = server.json(f"{DEBATES}/{row['id']}/resume", {})
@@ -124,8 +124,8 @@ def gone_on(server: Server, thread: str) -> dict[str, Any]:
     return document
 
 
-def refused(folder: Path, quick: bool) -> Result:
-    """Requests that would make the server call other hosts, or come from other websites."""
+def send_foreign_requests(folder: Path, quick: bool) -> Result:
+    """Send requests that would make the server call other hosts, or that come from other websites."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),
@@ -144,28 +144,28 @@ def refused(folder: Path, quick: bool) -> Result:
         answered = []
         for path, body, headers in asked:
             try:
-                said = server.send(path, body, headers)
+                response = server.send(path, body, headers)
             except urllib.error.HTTPError as error:
                 error.close()
             else:
-                document = json.loads(said)
+                document = json.loads(response)
                 if not (isinstance(document, dict) and (document.get("error") or document.get("__error__"))):
                     answered.append(f"{path} {json.dumps(body)[-80:]} {headers}")
         called = len(stub.calls())
         own = server.json("/runs/wait", debate())["status"]
-    wrong = first_wrong(
-        (own == "done", "its own request is not answered either"),
+    wrong = first_failed(
+        (own == "done", "an ordinary request is not answered either"),
         (not answered, f"answered: {'; '.join(answered)}"),
         (called == 0, f"{called} calls were made"),
     )
     return Result(len(asked), wrong=wrong)
 
 
-def marked_up(folder: Path, quick: bool) -> Result:
-    """A claim, a given text and replies with markup."""
-    said = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
+def send_markup(folder: Path, quick: bool) -> Result:
+    """Run a debate with markup in its claim, in a given text and in replies."""
+    fields = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
     folder.mkdir(parents=True)
-    with running_stub(folder / "stub", [{"fields": said}]) as stub, serving(folder / "server", stub) as server:
+    with running_stub(folder / "stub", [{"fields": fields}]) as stub, serving(folder / "server", stub) as server:
         thread = server.json("/threads", {})["thread_id"]
         request = debate(f"{MARKUP} {CLAIM}")
         request["input"]["given"] = [{"text": MARKUP, "title": MARKUP}]
@@ -177,7 +177,7 @@ def marked_up(folder: Path, quick: bool) -> Result:
         with listed:
             kind = listed.headers["content-type"]
     alive = re.findall(r"<(?:script|img|iframe)\b[^>]*(?:alert|evil|onerror)|href=.javascript:", report + page)
-    wrong = first_wrong(
+    wrong = first_failed(
         (document["status"] == "done", f"{document['status']}: {document.get('error')}"),
         (html.escape("<script>alert(1)</script>") in report, "the report does not show it"),
         ("<script>alert(1)" not in report + page, "a script of a reply is in the page"),
@@ -187,8 +187,8 @@ def marked_up(folder: Path, quick: bool) -> Result:
     return Result(3, wrong=wrong)
 
 
-def pickled(folder: Path, quick: bool) -> Result:
-    """Put pickles where the server might look for its own files."""
+def plant_pickles(folder: Path, quick: bool) -> Result:
+    """Put pickles in the folders in which the server looks for its own files."""
     folder.mkdir(parents=True)
     home = folder / "server" / "home"
     home.mkdir(parents=True)
@@ -196,29 +196,39 @@ def pickled(folder: Path, quick: bool) -> Result:
     with running_stub(folder / "stub", RULES) as stub, serving(folder / "server", stub) as server:
         document = server.json("/runs/wait", debate())
     read = [str(mark) for mark in marks if mark.exists()]
-    wrong = first_wrong((document["status"] == "done", str(document.get("error"))), (not read, f"read: {read}"))
+    wrong = first_failed((document["status"] == "done", str(document.get("error"))), (not read, f"read: {read}"))
     return Result(6, wrong=wrong)
 
 
 FAULTS = [
     Fault(
         "kill -9 and SIGTERM of the API server",
-        "`moot serve` is killed at random moments of debates that nobody watches; the next one is told to go on",
-        "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
-        killed(unwatched),
+        "`moot serve` is killed at random moments of debates that nobody watches; the next server resumes them",
+        "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
+        kill_server(start_unwatched),
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same with debates that are watched over the page's routes and resumed over its button's route",
-        "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
-        killed(watched),
+        "the same, but the debates are watched over the page's routes and resumed over its button's route",
+        "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
+        kill_server(start_watched),
     ),
     Fault(
         "SSRF",
-        "other hosts and websites ask the server; requests name addresses, models and sources of their own",
-        "refused, and nobody is called",
-        refused,
+        "requests with foreign hosts or from other websites; requests that name their own addresses, models or sources",
+        "refused without any call",
+        send_foreign_requests,
     ),
-    Fault("HTML", "the claim, a given text and all replies hold tags and scripts", "shown as text", marked_up),
-    Fault("unsafe deserialisation", "pickles lie where the server starts", "they are not read", pickled),
+    Fault(
+        "HTML",
+        "the claim, a given text and all replies contain tags and scripts",
+        "they are shown as text",
+        send_markup,
+    ),
+    Fault(
+        "unsafe deserialisation",
+        "pickles are in the folders in which the server looks for its files",
+        "they are not unpickled",
+        plant_pickles,
+    ),
 ]

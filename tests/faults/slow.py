@@ -10,23 +10,23 @@ from pathlib import Path
 
 from tests.conftest import StubEndpoint
 from tests.faults.debates import Place
-from tests.faults.endpoint import ONE, SYSTEM, wrong_end
+from tests.faults.endpoint import ONE_ATTEMPT, SYSTEM, UNFINISHED, failure_error
 from tests.faults.record import Fault, Result
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
 
 
 @contextmanager
-def dripping() -> Iterator[str]:
+def dripping_endpoint() -> Iterator[str]:
     """Run an endpoint that drips; return its address."""
-    over = threading.Event()
+    stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def drip(connection: socket.socket) -> None:
             with connection, suppress(OSError):
                 connection.recv(65536)
                 connection.sendall(HEAD)
-                while not over.wait(0.1):
+                while not stop.wait(0.1):
                     connection.sendall(b" ")
 
         def accept() -> None:
@@ -39,18 +39,23 @@ def dripping() -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         finally:
-            over.set()
+            stop.set()
             server.shutdown(socket.SHUT_RDWR)
 
 
-def drips(folder: Path, quick: bool) -> Result:
+def run_with_drip(folder: Path, quick: bool) -> Result:
     """Run a debate with an endpoint that drips."""
     folder.mkdir(parents=True)
-    with dripping() as url:
-        ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE)
-    return Result(1, "the debate, but for what is in its document", wrong_end(ended, {"timeout"}))
+    with dripping_endpoint() as url:
+        ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE_ATTEMPT)
+    return Result(1, UNFINISHED, failure_error(ended, {"timeout"}))
 
 
 FAULTS = [
-    Fault("slow drip", "the endpoint sends a byte every 0.1 s, for ever", "a typed error after `timeout`", drips),
+    Fault(
+        "slow drip",
+        "the endpoint sends one byte every 0.1 s, without end",
+        "a typed error after `timeout`",
+        run_with_drip,
+    ),
 ]

@@ -1,4 +1,4 @@
-"""A source that finds the same pieces by the words of a query, without an index."""
+"""Sources without an index: one that finds two of four texts, one that fails, one that never answers."""
 
 from __future__ import annotations
 

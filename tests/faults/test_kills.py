@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from moot.nodes._models.speaker import again
+from moot.nodes._models.speaker import repeat_request
 
-from tests.faults.ceilings import Kills, of_debate
+from tests.faults.ceilings import Kills, debate_error
 from tests.faults.debates import SYSTEMS, place, words_of
-from tests.faults.kills import Moment, by_resume, held_by, kill, moments, sent_by
+from tests.faults.kills import Moment, kill, moments, sent_by, start_by_resume, stored_by
 
-AGAIN = again("").splitlines()[0]
-"""Said of a reply that cannot be used."""
+AGAIN = repeat_request("").splitlines()[0]
+"""The first line of the request for a usable reply."""
 
 
 @pytest.fixture(scope="session")
@@ -28,28 +28,28 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
 
 
 def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> None:
-    killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=by_resume)
+    killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=start_by_resume)
     assert killed.wrong == ""
     assert killed.before > len(SYSTEMS["gated"]["agents"])  # the calls before the gate were finished
 
 
-def test_all_is_stored_but_what_is_under_way(tmp_path: Path) -> None:
-    """The first replies of three agents cannot be used; one of the corrections hangs, and the others wait for it."""
+def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
+    """The first replies of three agents are unusable. One correction never returns, so the debate cannot continue."""
     rules = [{"match": AGAIN, "delay_ms": 600_000, "times": 1}, {"reply": "No JSON.", "times": 3}]
     with place(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
-        while here.served() < 6 or held_by(here.stored()).chats < 5:
+        while here.served() < 6 or stored_by(here.stored()).chats < 5:
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
         here.end(process)
         assert here.end(here.start(*words)).code == 0
-        assert sent_by(here.stub.calls()) == held_by(here.stored())  # the log has all that was answered
+        assert sent_by(here.stub.calls()) == stored_by(here.stored())  # the endpoint logs answered calls only
         assert "".join(here.stub.prompts()).count(AGAIN) == 4
 
 
-def test_calls_under_way_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
+def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
     with place(tmp_path / "here", latency_ms=300) as here:
         words = [*words_of("proclaim", max_calls=14), "--out", str(here.out)]
         for killed_after in (5, 3):
@@ -66,6 +66,6 @@ def test_calls_under_way_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
     assert document["usage"]["ceilings"]["max_calls"] == {"ceiling": 14, "spent": 14}
 
 
-def test_what_is_sent_stays_within_a_budget_over_kills(tmp_path: Path) -> None:
+def test_a_budget_holds_over_kills(tmp_path: Path) -> None:
     kills = Kills("budget", 4000, after=[3], signals=[signal.SIGKILL])
-    assert of_debate("madke", kills, tmp_path / "here") == ""
+    assert debate_error("madke", kills, tmp_path / "here") == ""

@@ -1,4 +1,4 @@
-"""Classes of faults that existing tests cover with a real server: these tests are run."""
+"""Classes of faults that existing tests cover with a real server; ``make faults`` runs these tests."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.faults.record import Fault, Result
 from tests.import_race import races
 
 
-def from_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
-    """Runs tests.
+def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
+    """A fault that is caused by running tests.
 
     Args:
-        places: their files.
+        places: the files of tests.
         only: an expression of ``pytest -k``.
     """
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         chosen = ["-k", only] if only else []
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *places, *chosen]
         done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
@@ -31,11 +31,11 @@ def from_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
             int(passed[1]) if passed else 0, wrong=done.stdout[-500:] if done.returncode or not passed else ""
         )
 
-    return arrange
+    return cause
 
 
-def importing(folder: Path, quick: bool) -> Result:
-    """One thread imports chromadb while another serialises."""
+def import_in_threads(folder: Path, quick: bool) -> Result:
+    """Import chromadb in one thread while another serialises."""
     broken = [fault for fault in races(20 if quick else 200) if fault]
     return Result(20 if quick else 200, wrong=broken[0] if broken else "")
 
@@ -43,15 +43,20 @@ def importing(folder: Path, quick: bool) -> Result:
 FAULTS = [
     Fault(
         "other websites",
-        "hosts, origins and sockets of other websites, on each of its routes",
+        "requests with hosts, origins and sockets of other websites, on every route",
         "refused",
-        from_tests("tests/web/test_guard.py"),
+        run_tests("tests/web/test_guard.py"),
     ),
     Fault(
         "damaged or foreign threads",
-        "pickles and calls of functions stand in the file of kept threads",
+        "the file of threads contains pickles and calls of functions",
         "they are not run",
-        from_tests("tests/web/test_table.py", only="unpickled"),
+        run_tests("tests/web/test_table.py", only="unpickled"),
     ),
-    Fault("threads that import", "one thread imports chromadb while another serialises", "none breaks", importing),
+    Fault(
+        "threads that import",
+        "one thread imports chromadb while another serialises",
+        "no thread fails",
+        import_in_threads,
+    ),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.nodes._runtime.state import VerdictOutput
-from moot.nodes._runtime.tracing import conclude
+from moot.nodes._runtime.tracing import add_outcome
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
@@ -18,11 +18,11 @@ TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extr
 def turns_have_the_fields_of_their_steps() -> Iterator[None]:
     """Check the turns when the end of a debate is traced."""
 
-    def checked(document: Mapping[str, Any]) -> None:
+    def check_and_add_outcome(document: Mapping[str, Any]) -> None:
         turns = TURNS.validate_python(document["turns"], strict=True)
         assert turns == document["turns"]
-        conclude(document)
+        add_outcome(document)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moot.nodes._runtime.opening.conclude", checked)
+        patch.setattr("moot.nodes._runtime.opening.add_outcome", check_and_add_outcome)
         yield

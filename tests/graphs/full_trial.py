@@ -1,4 +1,4 @@
-"""The script of a full trial, with the rounds and the record that must result, worked out by hand."""
+"""The script of a full trial; its expected rounds and record were worked out by hand."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     argues,
     counsel,
-    counsel_for,
+    default_argument,
+    default_rules,
+    exhibits_in,
     id_of,
     in_round,
     latest_first,
     names,
-    otherwise,
     premises,
     reflects,
-    said,
+    role_for,
     searches,
-    shown,
     stances,
     trial,
     weighs,
 )
 
-Held = tuple[dict[str, Any], StubEndpoint]
+FinishedTrial = tuple[dict[str, Any], StubEndpoint]
 """A finished trial: its document, and the endpoint that served it."""
 
 
 @contextmanager
-def held(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
+def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[FinishedTrial]:
     """Run a trial once for several tests."""
 
-    async def hold() -> dict[str, Any]:
+    async def run_trial() -> dict[str, Any]:
         try:
             return await trial(**settings)
         finally:
@@ -53,16 +53,16 @@ def held(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
     with running_stub(folder / "stub", rules) as stub:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_BASE_URL", stub.url)
-            document = asyncio.run(hold())
+            document = asyncio.run(run_trial())
         yield document, stub
 
 
 # --- the script of a full trial ---------------------------------------------------------------------------------------
 
 COURSE = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
-"""The rounds that are scripted; with ``max_rounds=2`` the third one is not reached."""
+"""The scripted rounds; with ``max_rounds=2`` the primary debate's third round is not reached."""
 RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
-"""The exhibits that judges read after two rounds: by weight, then as discovered, then the disputed ones."""
+"""The exhibits that judges read after two rounds: by weight, then in the order of discovery, then the disputed ones."""
 REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
     # side, phase: logic, novelty and rebuttal, by rounds; s = 0.4 l + 0.3 n + 0.3 b
     ("plaintiff", "primary"): [(0.8, 0.6, 0.5), (0.9, 0.5, 0.6), (0.5, 0.5, 0.5)],  # 0.65, 0.69, 0.5
@@ -72,63 +72,67 @@ REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
 }
 
 
-def witnessed(side: str, round: int, phase: str = "primary") -> str:
+def expert_testimony(side: str, round: int, phase: str = "primary") -> str:
     return f"Testified for the {side}, {phase} {round}."
 
 
-def advised(side: str, round: int, phase: str = "primary") -> str:
+def advice_text(side: str, round: int, phase: str = "primary") -> str:
     return f"Advised to the {side}, {phase} {round}."
 
 
-def needed(side: str, round: int, phase: str = "primary") -> str:
+def need_text(side: str, round: int, phase: str = "primary") -> str:
+    """The need that a side names in its reflection."""
     return f"Needed by the {side}, {phase} {round}."
 
 
 def experts(*rounds: tuple[str, int]) -> list[Rule]:
-    """Both sides request an expert in these rounds of these phases, and each request is granted."""
-    wanted, heard = [], []
+    """Rules: both sides request an expert in these rounds of these phases, and the court grants each request."""
+    wanted, testimonies = [], []
     for phase, number in rounds:
         for side in SIDES:
             field = f"field {side} {phase} {number}"
             fields = {"needed": True, "expertise": field, "reason": f"To clear up {field}."}
             wanted.append(counsel(side, "request_expert", phase, 1, fields=fields))
-            spoken = {"testimony": witnessed(side, number, phase), "citations": []}
-            heard.append(rule("expert", field, fields=spoken))
+            fields_of_testimony = {"testimony": expert_testimony(side, number, phase), "citations": []}
+            testimonies.append(rule("expert", field, fields=fields_of_testimony))
     granted = rule("court", "`granted`", fields={"granted": True, "reason": "It may help."})
-    return [*wanted, *latest_first(heard), granted]
+    return [*wanted, *latest_first(testimonies), granted]
 
 
 def critics(*rounds: tuple[str, int]) -> list[Rule]:
-    """The critic's scores in these rounds: 0.7, 0.6, 0.5 for the plaintiff, and 0.45, 0.35, 0.25 for the defense."""
+    """Rules: the critic's scores in these rounds, 0.7, 0.6, 0.5 for the plaintiff and 0.45, 0.35, 0.25 for the
+    defense."""
     rules = []
     for phase, number in rounds:
         fields = {
             "plaintiff": {"logic": 0.7, "evidence": 0.6, "rebuttal": 0.5, "reason": f"Good, {phase} {number}."},
             "defense": {"logic": 0.45, "evidence": 0.35, "rebuttal": 0.25, "reason": f"Poor, {phase} {number}."},
             "unresolved_premises": [f"Open after {phase} {number}."],
-            "recommendations": {side: [advised(side, number, phase)] for side in SIDES} | {"queries": ["suggested #Z"]},
+            "recommendations": {side: [advice_text(side, number, phase)] for side in SIDES}
+            | {"queries": ["suggested #Z"]},
             "debate_resolved": False,
         }
         rules.append(rule("critic", in_round(number, phase), fields=fields))
     return latest_first(rules)
 
 
-def quoting(name: str, quote: str = "") -> dict[str, str]:
+def citation_of(name: str, quote: str = "") -> dict[str, str]:
+    """A citation of an exhibit, by default of its first five words."""
     return {"evidence_id": id_of(name), "quote": quote or " ".join(TEXTS[name].split()[:5])}
 
 
 def full_trial() -> list[Rule]:
-    """Rules for a trial in which everything happens.
+    """Rules for a trial with every kind of event.
 
-    Twelve pieces are found before the debates. B, weighed exactly 0.5, and J are disputed; C, weighed exactly 0.1, and
-    B6 are discarded. In the primary debate K, A8 (just new enough), L, M, N, A7 and O join the record, K9 and L9 are
-    too like K and L; in the switched one K, P and Q do, and M8, as M was not found there.
+    Twelve pieces are found before the debates. B (its weight is exactly 0.5) and J are disputed; C (exactly 0.1) and B6
+    are discarded. In the primary debate K, A8 (exactly new enough), L, M, N, A7 and O join the record; K9 and L9 are
+    too similar to K and L. In the switched debate K, P and Q join it, and also M8, because M was not found there.
     """
     reflections = [
         r
         for (side, phase), scores in REFLECTIONS.items()
         for number, score in enumerate(scores, 1)
-        for r in reflects(side, score, phase=phase, discovery_need=needed(side, number, phase))
+        for r in reflects(side, score, phase=phase, discovery_need=need_text(side, number, phase))
     ]
     challenges = [
         counsel("plaintiff", "challenge", fields={"challenges": [{"evidence_id": id_of("J"), "reason": "J is idle."}]}),
@@ -152,13 +156,15 @@ def full_trial() -> list[Rule]:
         *searches("defense", "first #K9 #J #L", "second #L9 #A7 #O", "third #K9"),
         *searches("plaintiff", "switched #K #P", "switched #M8 #Q", phase="switched"),
         *argues(
-            "plaintiff", said("plaintiff", 1), citations=[quoting("A"), quoting("D", "not in it at all"), quoting("B")]
+            "plaintiff",
+            default_argument("plaintiff", 1),
+            citations=[citation_of("A"), citation_of("D", "not in it at all"), citation_of("B")],
         ),
-        *argues("plaintiff", said("plaintiff", 2), said("plaintiff", 3)),
+        *argues("plaintiff", default_argument("plaintiff", 2), default_argument("plaintiff", 3)),
         *reflections,
         *experts(*COURSE),
         *critics(*COURSE),
-        *otherwise(),
+        *default_rules(),
     ]
 
 
@@ -166,17 +172,17 @@ def full_trial() -> list[Rule]:
 
 
 def trace(document: Mapping[str, Any]) -> list[str]:
-    """Turns in their order: ``primary 1 plaintiff/plaintiff argue``, agent and side."""
-    of = ((t["phase"], t["round"], t["agent"], t["side"] or "-", t["step"]) for t in document["turns"])
-    return [f"{phase} {number} {agent}/{side} {step}" for phase, number, agent, side, step in of]
+    """The turns in order, as ``primary 1 plaintiff/plaintiff argue`` (phase, round, agent/side, step)."""
+    labels = ((t["phase"], t["round"], t["agent"], t["side"] or "-", t["step"]) for t in document["turns"])
+    return [f"{phase} {number} {agent}/{side} {step}" for phase, number, agent, side, step in labels]
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:
-    """The turns of a round in which both sides search and get experts, in groups whose order is open.
+    """The turns of a round in which both sides search and get experts, in groups; within a group any order is valid.
 
-    In the first round the court cannot close the debate, and is not asked.
+    In the first round the court cannot close the debate, so it is not asked.
     """
-    p, d = (f"{phase} {number} {counsel_for(side, phase)}/{side}" for side in SIDES)
+    p, d = (f"{phase} {number} {role_for(side, phase)}/{side}" for side in SIDES)
     for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
     return [
         [f"{p} discover", f"{d} discover"],
@@ -192,7 +198,7 @@ EXPERT_STEPS = [("court", "rule_on_expert"), ("expert", "testify")]
 
 
 def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
-    """Check that the turns stand in the order of the procedure."""
+    """Check that the turns are in the order of the procedure."""
     before = [
         ["miner/- premises", "negotiator/- stance_queries", "retrieval/- retrieve_seed"],
         ["retrieval/- retrieve_premise"] * 2 + [f"{side}/{side} retrieve" for side in SIDES],
@@ -209,7 +215,7 @@ def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
     assert left == []
 
 
-def calls(document: Mapping[str, Any], *keys: str) -> Counter[Any]:
+def count_calls(document: Mapping[str, Any], *keys: str) -> Counter[Any]:
     return Counter(tuple(call[key] for key in keys) if len(keys) > 1 else call[keys[0]] for call in document["calls"])
 
 
@@ -218,6 +224,7 @@ def ids(*exhibits: str) -> list[str]:
 
 
 def find_turns(document: Mapping[str, Any], **what: Any) -> list[dict[str, Any]]:
+    """The turns with these values."""
     return [turn for turn in document["turns"] if what.items() <= turn.items()]
 
 
@@ -226,6 +233,7 @@ def near(value: float) -> Any:
 
 
 def names_of(document: Mapping[str, Any], wanted: Iterable[str]) -> str:
+    """The names of the exhibits with these ids."""
     by_id = {piece["id"]: piece for piece in document["evidence"]}
     return names(by_id[one] for one in wanted)
 
@@ -235,10 +243,10 @@ def names_of(document: Mapping[str, Any], wanted: Iterable[str]) -> str:
 SPOKEN = re.compile(r"Said for the (\w+) by the (\w+)'s counsel, (\d)\.|Testified for the (\w+), (\w+) (\d)\.")
 
 
-def heard(prompt: str) -> str:
-    """The statements in a prompt, in its order: ``p1 d1 xp1``, with a stroke at the switch of sides.
+def statements_in(prompt: str) -> str:
+    """The statements in a prompt, in order; those of the switched debate end with ``*``.
 
-    That is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
+    ``p1 d1 xp1`` is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
     """
     marks = []
     for by, who, number, called, phase, when in SPOKEN.findall(prompt):
@@ -249,10 +257,10 @@ def heard(prompt: str) -> str:
 
 def exhibits(prompt: str) -> str:
     """The names of the exhibits in a prompt, whole or by their titles, in its order."""
-    return " ".join(shown(prompt))
+    return " ".join(exhibits_in(prompt))
 
 
-def holding(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
+def roles_shown(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
     """The roles whose requests contained all of these texts, with the prompts."""
     sent = [(r["model"], "\n".join(m["content"] for m in r["messages"])) for r in stub.requests()]
     return [(model.removeprefix("stub-"), prompt) for model, prompt in sent if all(text in prompt for text in texts)]

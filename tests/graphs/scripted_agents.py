@@ -35,8 +35,13 @@ def rule(role: str, match: str = "", times: int | None = None, **what: Any) -> R
 
 def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
     """A rule: a role's answer, with a word that identifies it in every prompt that shows it."""
-    said = {"answer": ANSWERS.get(answer, answer), "rationale": f"Because of {mark}.", "citations": [], **fields}
-    return rule(role, "your `answer`", times, fields=said)
+    fields_of_answer = {
+        "answer": ANSWERS.get(answer, answer),
+        "rationale": f"Because of {mark}.",
+        "citations": [],
+        **fields,
+    }
+    return rule(role, "your `answer`", times, fields=fields_of_answer)
 
 
 def script(
@@ -49,8 +54,8 @@ def script(
     """Rules for the agents' answers, round by round. The reasons of agent 2 in round 3 contain the word ``a2r3.``.
 
     Args:
-        rounds: for each agent a letter of `ANSWERS` or a text, or a mark for an unusable reply or a dead endpoint.
-        sure: how sure agents are, by rounds.
+        rounds: for each round, each agent's answer: a letter of `ANSWERS`, a text, `UNPARSED` or `DOWN`.
+        sure: the agents' confidences by round.
         first: the number of the first round.
         roles: the agents' names, by default their numbers'.
         claim: the claim of the debate, if an endpoint serves several debates.
@@ -63,11 +68,11 @@ def script(
             if answer == DOWN:
                 rules.append(rule(agent, asked, 1, status=500))
             elif answer == UNPARSED:
-                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # it is asked a second time
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also to the second request
             else:
                 h = sure[number][place] if sure else 0.5
-                said = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
-                rules.append(said | {"match": asked})
+                rule_of_answer = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
+                rules.append(rule_of_answer | {"match": asked})
     return rules
 
 
@@ -92,7 +97,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, **settings: 
 
 
 def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The prompts that a role was sent with these words, for one claim or for all, without repeated requests."""
+    """The prompts of a role that contain these words, for one claim or for all, without repeated requests."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(m["content"] for m in messages) for messages in sent]
     return [text for text in texts if match in text and claim in text]
@@ -103,22 +108,22 @@ def marks(prompt: str) -> str:
     return " ".join(sorted(MARK.findall(prompt)))
 
 
-def seen(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The `marks` of each prompt that a role was sent with these words."""
+def marks_by_prompt(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
+    """The `marks` of each prompt of a role that contains these words."""
     return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
 
 
 def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
     """The result of a debate: status, answer, stop reason, rounds, calls, depth."""
-    said = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
-    return (*said, len(document["calls"]), document["depth"])
+    result = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
+    return (*result, len(document["calls"]), document["depth"])
 
 
-def voted(document: Mapping[str, Any]) -> dict[str, str | None]:
+def final_votes(document: Mapping[str, Any]) -> dict[str, str | None]:
     """Each agent's final vote."""
     return {vote["agent"]: vote["answer"] for vote in document["votes"]}
 
 
-def warned(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
+def warning_kinds(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
     """The kinds of warnings, in order."""
     return [warning["kind"] for warning in document["warnings"] if warning["kind"] not in but]

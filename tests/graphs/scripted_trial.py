@@ -1,9 +1,9 @@
 """Scripted trials: who says what in which round, and exhibits of known similarity.
 
 Exhibits are named by capital letters. Each consists of ten words that occur under no other letter. ``A9`` shares nine
-words with ``A``: their cosine is 0.9, and the novelty of one beside the other is 0.1. (``A9`` and ``B9`` share their
-tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query
-that names no exhibit, such as the claim, finds `SEED`.
+words with ``A``: their cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share
+their tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a
+query that names no exhibit, such as the claim, finds `SEED`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moot.graphs.proclaim import ProclaimSettings, graph
 from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StubEndpoint
-from tests.graphs.scripted_agents import CLAIM, Rule, rule, warned
+from tests.graphs.scripted_agents import CLAIM, Rule, rule, warning_kinds
 
 SEED = ["A", "B", "C", "D", "E"]
 """The exhibits that a search for the claim itself finds."""
@@ -46,7 +46,7 @@ MOST = 10
 
 
 def _words() -> Iterator[str]:
-    """Words that the scripted encoder keeps apart: no two share a dimension."""
+    """Words of which no two share a dimension of the scripted encoder's vectors."""
     embed, taken = importlib.import_module("tests.stub_llm").embed, set()
     for number in itertools.count():
         place = next(i for i, value in enumerate(embed(f"w{number}")) if value)
@@ -96,41 +96,41 @@ def id_of(name: str) -> str:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def counsel_for(side: str, phase: str = "primary") -> str:
+def role_for(side: str, phase: str = "primary") -> str:
     """The role that speaks for a side."""
     return OTHER[side] if phase == "switched" else side
 
 
 def counsel(side: str, step: str, phase: str = "primary", times: int | None = None, **what: Any) -> Rule:
     """A rule for a side's counsel in a step of a phase: ``fields={...}``, ``status=500``, ``reply=...``."""
-    return rule(counsel_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **what)
+    return rule(role_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **what)
 
 
-def said(side: str, round: int, phase: str = "primary") -> str:
-    """A side's argument if the rules set no other: shown to later speakers."""
-    return f"Said for the {side} by the {counsel_for(side, phase)}'s counsel, {round}."
+def default_argument(side: str, round: int, phase: str = "primary") -> str:
+    """The text of a side's argument if no rule sets another."""
+    return f"Said for the {side} by the {role_for(side, phase)}'s counsel, {round}."
 
 
 def in_round(round: int, phase: str = "primary") -> str:
-    """A pattern for prompts that contain the plaintiff's argument of that round. Rules of later rounds go first."""
-    return re.escape(said("plaintiff", round, phase))
+    """A pattern for prompts with the plaintiff's argument of that round. Rules of later rounds must come first."""
+    return re.escape(default_argument("plaintiff", round, phase))
 
 
 def latest_first(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules of rounds 1, 2, ..., ordered so that each applies in its own round: prompts show earlier rounds too."""
+    """Reverse the rules of rounds 1, 2, ...: prompts show earlier rounds, too, so each would match in later rounds."""
     return list(reversed(rules))
 
 
 def argues(
     side: str, *arguments: str, phase: str = "primary", citations: Sequence[Mapping[str, str]] = ()
 ) -> list[Rule]:
-    """A side's arguments, one text for each round."""
+    """Rules: a side's arguments, one text per round."""
     cited = list(citations)
     return [counsel(side, "argue", phase, 1, fields={"argument": a, "citations": cited}) for a in arguments]
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """A side's scores of itself, one entry a round: logic, novelty and rebuttal, or one number for all three."""
+    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or a number for all three."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -138,7 +138,7 @@ def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary"
 
 
 def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
-    """A side's queries, one a round; the gap contains the query, and the court adds the word ``exactly``."""
+    """Rules: a side's queries, one per round; the gap contains the query, and the court adds the word ``exactly``."""
     rules = []
     for query in queries:
         gap = f"Gap: {query}."
@@ -149,14 +149,14 @@ def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
 
 
 def criticises(*resolved: bool, phase: str = "primary", **more: Any) -> list[Rule]:
-    """Whether the critic finds the debate resolved, one entry a round."""
+    """Rules: whether the critic finds the debate resolved, one entry per round."""
     return latest_first(
         [rule("critic", in_round(r, phase), fields={"debate_resolved": d, **more}) for r, d in enumerate(resolved, 1)]
     )
 
 
 def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
-    """Whether the court closes the debate, one entry a round."""
+    """Rules: whether the court closes the debate, one entry per round."""
     return latest_first(
         [
             rule("court", f"{in_round(r, phase)}.*{STEPS['close']}", fields={"close": c, "reason": "As was heard."})
@@ -166,17 +166,17 @@ def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
 
 
 def premises(*given: str) -> Rule:
-    """The premises of the claim; each is searched for."""
+    """A rule: the premises of the claim, each of which is searched for."""
     return rule("miner", fields={"premises": list(given)})
 
 
 def stances(supporting: str, challenging: str) -> Rule:
-    """The searches on behalf of each side before the debates."""
+    """A rule: the queries for each side before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
 
 def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
-    """The arbiter's weights for these exhibits, or for all others."""
+    """Rules: the arbiter's weights for these exhibits, or for all others."""
     fields = {"relevance": relevance, "credibility": credibility, "reason": "As it reads."}
     return [rule("arbiter", f"\n{TEXTS[name]}\n", fields=fields) for name in exhibits] or [
         rule("arbiter", fields=fields)
@@ -184,7 +184,8 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
 
 
 def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
-    """The judges' verdicts, the chief judge's first; scores are strength, validity and reliability, 6 by default."""
+    """Rules: the judges' verdicts, the chief judge's first; scores (strength, validity, reliability) are 6 by
+    default."""
     rules = []
     for number, verdict in enumerate(verdicts, 1):
         strength, validity, reliability = scores[number - 1] if scores else (6, 6, 6)
@@ -195,23 +196,23 @@ def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]
 
 
 def analyses(overall: float) -> Rule:
-    """How consistently the counsel argued."""
+    """A rule: the analyser's score of consistency, for each counsel and overall."""
     fields = {"plaintiff_counsel": overall, "defense_counsel": overall, "overall": overall, "contradictions": []}
     return rule("analyser", fields=fields)
 
 
-def otherwise() -> list[Rule]:
-    """The last rules: a trial in which only the last round ends a debate.
+def default_rules() -> list[Rule]:
+    """Rules that follow a test's own: a trial in which only the maximum of rounds ends a debate.
 
-    One premise, found as ``F``; ``G`` supports and ``H`` challenges; all of it is admitted with the weight 0.72. No
-    search in court finds anything, no side requests an expert, reflections go up and down, neither critic nor court
-    ends the debate, two of three judges find the claim SUPPORTED, and counsel were fairly consistent.
+    The premise finds ``F``, the supporting query ``G``, the challenging query ``H``; all exhibits are admitted with the
+    weight 0.72. No search in court finds anything, no side requests an expert, reflections alternate, neither critic
+    nor court ends the debate, two of three judges find the claim SUPPORTED, and the analyser gives counsel 6 of 10.
     """
     both = [(side, phase) for phase in ("primary", "switched") for side in SIDES]
     arguments = [
         r
         for side, phase in both
-        for r in argues(side, *(said(side, n, phase) for n in range(1, MOST + 1)), phase=phase)
+        for r in argues(side, *(default_argument(side, n, phase) for n in range(1, MOST + 1)), phase=phase)
     ]
     swings = [r for side, phase in both for r in reflects(side, *[0.2, 0.8] * (MOST // 2), phase=phase)]
     silence = [
@@ -233,16 +234,18 @@ def otherwise() -> list[Rule]:
 
 
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    """A trial of two rounds over the library; every role has its own model.
+    """Run a trial of two rounds with the library as its source; every role has its own model.
 
-    Words of exhibits are no more frequent in gaps than others, so relevance to the request does not matter.
+    Relevance to the request is not required, because gaps share no words with exhibits.
     """
-    document: dict[str, Any] = await graph.ainvoke({"claim": claim, **(given or {})}, context=scripted(**settings))
+    document: dict[str, Any] = await graph.ainvoke(
+        {"claim": claim, **(given or {})}, context=trial_settings(**settings)
+    )
     return document
 
 
-def scripted(**settings: Any) -> ProclaimSettings:
-    """The settings of `trial`, updated with these."""
+def trial_settings(**settings: Any) -> ProclaimSettings:
+    """The default settings of a scripted trial, updated with these."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
     models = {role: f"openai:stub-{role}" for role in roles} | settings.pop("models", {})
@@ -253,11 +256,11 @@ def scripted(**settings: Any) -> ProclaimSettings:
 
 def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dict[tuple[str, int], dict[str, Any]]:
     """The turns of a step in a phase, by side (or agent, if it has no side) and round."""
-    of = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
-    return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in of}
+    found = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
+    return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in found}
 
 
-def course(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:
+def debate_entry(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:
     """A debate's entry in the result's ``debates``."""
     return next(dict(entry) for entry in document["debates"] if entry["phase"] == phase)
 
@@ -268,26 +271,27 @@ def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
-    """The kinds of warnings, in order, except for empty searches, which the script always has."""
-    return warned(document, but=("empty_retrieval",))
+    """The kinds of warnings, in order, without those about empty searches, which the script always causes."""
+    return warning_kinds(document, but=("empty_retrieval",))
 
 
 def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
-    """The prompts of a role, in the order of its calls, without repeated requests: of one step, for one side."""
+    """The prompts of a role in the order of its calls, without repeated requests; only of a step and a side if
+    named."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(message["content"] for message in messages) for messages in sent]
     return [t for t in texts if STEPS.get(step, "") in t and (not side or f"counsel for the {side}" in t)]
 
 
-# --- several trials, and why they stop --------------------------------------------------------------------------------
+# --- several trials, and their stops ---------------------------------------------------------------------------------
 
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""Calls of a round: 3 for each search, 2 arguments, 2 answers that no expert is needed, 2 reflections and the critic.
-"""
+"""Calls of a round: 3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic."""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""Searches of which two thirds are redundant: too few to end the search, with a mean novelty of 0.0667."""
+"""Searches whose results are redundant by two thirds, which is too few to end the search; their mean novelty is
+0.0667."""
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}
 
@@ -302,7 +306,7 @@ def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
 
 
 async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
-    """The trial with that number."""
+    """Run the trial with that number (see `side_by_side`)."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     return await trial(models={role: f"openai:stub-{role}@{number}" for role in known.roles()}, **settings)
 
@@ -320,14 +324,14 @@ def roles(document: Mapping[str, Any]) -> set[str]:
     return {call["role"] for call in document["calls"]}
 
 
-def stopped(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
+def stop_of(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
     """A debate's stop reason, and its number of rounds."""
-    entry = course(document, phase)
+    entry = debate_entry(document, phase)
     return entry["stop_reason"], entry["rounds"]
 
 
-def was_asked(stub: StubEndpoint) -> int:
-    """The calls that reached the endpoint."""
+def received_requests(stub: StubEndpoint) -> int:
+    """The number of chat calls that the endpoint received."""
     return sum(call["kind"] == "chat" for call in stub.calls())
 
 
@@ -336,21 +340,21 @@ def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     return next(p for p in document["evidence"] if NAMES[p["text"]] == name)
 
 
-def sharing(document: Mapping[str, Any]) -> set[str]:
+def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
     """The roles that a warning names as using a counsel's model."""
     details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
     assert len(details) < 2
     return {name for detail in details for name in detail.partition(":")[0].split(", ")}
 
 
-def shown(prompt: str) -> list[str]:
+def exhibits_in(prompt: str) -> list[str]:
     """The exhibits in a prompt, whole or by their titles, in its order."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
-    return [NAME_OF[whole or listed] for whole, listed in found]
+    return [NAME_OF[name or listed] for name, listed in found]
 
 
-def both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """The same scores of itself for both sides."""
+def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
+    """Rules: each side's scores of itself, one entry per round."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

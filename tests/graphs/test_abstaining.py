@@ -9,7 +9,7 @@ import pytest
 from moot.evals._stats.observations import round_answers
 from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.verdict import in_words
 from moot.transcript import ending
 
@@ -29,47 +29,47 @@ async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **set
     return document
 
 
-@pytest.mark.parametrize("other", [UNTOLD, "The evidence does not tell.", "the texts don't say", "not known"])
+@pytest.mark.parametrize("other", [ABSTENTION, "The evidence does not tell.", "the texts don't say", "not known"])
 async def test_agents_who_all_abstain_agree(start_stub: StartStub, other: str) -> None:
-    stub = start_stub([says("rag", UNTOLD), says("search", other)])
+    stub = start_stub([says("rag", ABSTENTION), says("search", other)])
     document = await debate()
-    assert [vote["answer"] for vote in document["votes"]] == [UNTOLD, UNTOLD]
+    assert [vote["answer"] for vote in document["votes"]] == [ABSTENTION, ABSTENTION]
     assert {t["outcome"] for t in document["turns"] if t["step"] == "respond"} == {"ok"}
     assert (document["status"], document["stop_reason"]) == ("done", "consensus")
-    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, ABSTENTION, True)
     assert outcome_of(document) == ABSTAINED
     assert [one.answer for one in round_answers(document)] == [ABSTAINED]
     reason = document["turns"][0]["rationale"]
     assert reason
     assert in_words(document).startswith("No verdict: the evidence does not tell. (consensus)")
     assert reason in in_words(document)
-    said = [line.text for line in ending(document).lines]
-    assert said[0] == "Verdict: none, as the evidence does not tell (consensus)"
-    assert reason in said
+    summary = [line.text for line in ending(document).lines]
+    assert summary[0] == "Verdict: none, as the evidence does not tell (consensus)"
+    assert reason in summary
     assert not stub.prompts("equivalence")
-    assert UNTOLD in stub.prompts("rag")[0]
+    assert ABSTENTION in stub.prompts("rag")[0]
 
 
 async def test_an_abstention_is_not_compared_with_answers_by_a_model(start_stub: StartStub) -> None:
-    stub = start_stub([says("rag", UNTOLD), says("search", "Ada"), says("judge", "Ada")])
+    stub = start_stub([says("rag", ABSTENTION), says("search", "Ada"), says("judge", "Ada")])
     document = await debate()
     assert (document["answer"], document["stop_reason"]) == ("Ada", "max_rounds")
     assert "abstained" not in document["metrics"]
     assert [vote["group"] for vote in document["votes"]] == [0, 1]
     assert not stub.prompts("equivalence")
-    assert f"Answer: {UNTOLD}" in stub.prompts("judge")[0] or f">\n{UNTOLD}\n<" in stub.prompts("judge")[0]
+    assert f"Answer: {ABSTENTION}" in stub.prompts("judge")[0] or f">\n{ABSTENTION}\n<" in stub.prompts("judge")[0]
 
 
 async def test_a_judge_may_abstain(start_stub: StartStub) -> None:
     start_stub([says("rag", "Bea"), says("search", "Ada"), says("judge", "Insufficient evidence.")])
     document = await debate(models={**TALKERS, "equivalence": "openai:stub-none"})
-    assert (document["answer"], document["raw_verdict"], document["stop_reason"]) == (None, UNTOLD, "max_rounds")
+    assert (document["answer"], document["raw_verdict"], document["stop_reason"]) == (None, ABSTENTION, "max_rounds")
 
 
 async def test_voters_may_abstain(start_stub: StartStub) -> None:
-    start_stub([{"fields": {"answer": UNTOLD}}])
+    start_stub([{"fields": {"answer": ABSTENTION}}])
     document = await debate("multi_agent_voting", model="openai:stub")
-    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, ABSTENTION, True)
 
 
 @pytest.mark.parametrize("selected", [[1], []])
@@ -78,8 +78,8 @@ async def test_debaters_over_a_pool_and_their_summariser_may_abstain(
 ) -> None:
     stub = start_stub([{"fields": {"answer": "Unknown", "selected": selected}}])
     document = await debate("madke", model="openai:stub", sources=DEMO)
-    assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, UNTOLD)
-    offer = f"neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+    assert (document["status"], document["answer"], document["raw_verdict"]) == ("done", None, ABSTENTION)
+    offer = f"neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
     assert [offer in prompt for prompt in stub.prompts() if "You are one of several debaters" in prompt].count(
         True
     ) == 2
@@ -96,7 +96,7 @@ async def test_debaters_without_a_pool_are_not_offered_to_abstain(start_stub: St
     stub = start_stub([{"fields": {"answer": "Unknown"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("madke", without, model="openai:stub", sources=[])
-    assert UNTOLD not in "".join(stub.prompts())
+    assert ABSTENTION not in "".join(stub.prompts())
     assert document["error"]["kind"] == "unparsed"
 
 
@@ -104,12 +104,12 @@ async def test_without_evidence_no_agent_is_offered_to_abstain(start_stub: Start
     stub = start_stub([{"fields": {"answer": "I don't know"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("standard_prompting", without, model="openai:stub")
-    assert UNTOLD not in stub.prompts()[0]
+    assert ABSTENTION not in stub.prompts()[0]
     assert document["error"]["kind"] == "unparsed"
 
 
 async def test_a_label_worded_like_an_abstention_is_a_label(start_stub: StartStub) -> None:
-    start_stub([{"fields": {"answer": UNTOLD}}])
-    asked = {"claim": "The mill is old.", "labels": ["true", UNTOLD]}
+    start_stub([{"fields": {"answer": ABSTENTION}}])
+    asked = {"claim": "The mill is old.", "labels": ["true", ABSTENTION]}
     document = await debate("standard_prompting", asked, model="openai:stub")
-    assert document["answer"] == UNTOLD
+    assert document["answer"] == ABSTENTION

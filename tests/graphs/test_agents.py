@@ -9,14 +9,14 @@ from tests.graphs.scripted_agents import (
     ANSWERS,
     claims,
     debate,
+    final_votes,
     marks,
+    marks_by_prompt,
     outline,
     prompts,
     rule,
     script,
-    seen,
-    voted,
-    warned,
+    warning_kinds,
 )
 
 # --- multi-agent voting -----------------------------------------------------------------------------------------------
@@ -51,15 +51,15 @@ async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: Start
     document = await debate("society_of_minds", max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 9, 3)
     for agent in ("agent-1", "agent-2", "agent-3"):
-        assert seen(stub, agent) == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
-        own, others = _halves(prompts(stub, agent)[2])
+        assert marks_by_prompt(stub, agent) == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
+        own, others = _own_and_others(prompts(stub, agent)[2])
         assert marks(own) == f"a{agent[-1]}r2"
         assert len(others.split()) == 2
-    assert voted(document) == {"agent-1": "NOT ENOUGH INFO", "agent-2": "NOT ENOUGH INFO", "agent-3": "SUPPORTS"}
-    assert warned(document) == []
+    assert final_votes(document) == {"agent-1": "NOT ENOUGH INFO", "agent-2": "NOT ENOUGH INFO", "agent-3": "SUPPORTS"}
+    assert warning_kinds(document) == []
 
 
-def _halves(prompt: str) -> tuple[str, str]:
+def _own_and_others(prompt: str) -> tuple[str, str]:
     """The text below an agent's own last answer, and the marks of the texts below the others'."""
     others, _, own = prompt.partition("What you answered last:")
     return own, marks(others.partition("What the others answered last:")[2])
@@ -79,7 +79,7 @@ async def test_a_society_of_one_corrects_itself(start_stub: StartStub) -> None:
     stub = start_stub(script("S", "R", "N"))
     document = await debate("society_of_minds", agents=1, max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 3, 3)
-    assert seen(stub, "agent-1") == ["", "a1r1", "a1r2"]  # its own last answer, and nothing else
+    assert marks_by_prompt(stub, "agent-1") == ["", "a1r1", "a1r2"]  # only the agent's own last answer
     for prompt in prompts(stub, "agent-1")[1:]:
         assert prompt.count("(nobody else is heard)") == prompt.count("What you answered last:") == 1
     again = await debate("society_of_minds", **{k: document["settings"][k] for k in ("agents", "min_agents")})
@@ -107,17 +107,17 @@ async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: Star
         document = await debate("neighbor_debate", {"claim": claim}, agents=n, max_rounds=3)
         assert outline(document) == ("done", "REFUTES", "max_rounds", 3, 3 * n, 3)
         for i, ring in enumerate(RINGS[n], 1):
-            heard = [" ".join(f"a{j}r{r}" for j in ring) for r in (1, 2)]
-            assert seen(stub, f"agent-{i}", claim=claim) == ["", *heard]
+            marks_by_round = [" ".join(f"a{j}r{r}" for j in ring) for r in (1, 2)]
+            assert marks_by_prompt(stub, f"agent-{i}", claim=claim) == ["", *marks_by_round]
 
 
 async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: StartStub) -> None:
     stub = start_stub(script("SRNR", "SRxR", "SRRR"))
     document = await debate("neighbor_debate", agents=4, max_rounds=3)
-    assert (document["answer"], warned(document)) == ("REFUTES", ["agent_left"])
-    assert seen(stub, "agent-2") == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a4r2"]
-    assert seen(stub, "agent-3") == ["", "a2r1 a3r1 a4r1"]
-    assert seen(stub, "agent-4") == ["", "a1r1 a3r1 a4r1", "a1r2 a2r2 a4r2"]
+    assert (document["answer"], warning_kinds(document)) == ("REFUTES", ["agent_left"])
+    assert marks_by_prompt(stub, "agent-2") == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a4r2"]
+    assert marks_by_prompt(stub, "agent-3") == ["", "a2r1 a3r1 a4r1"]
+    assert marks_by_prompt(stub, "agent-4") == ["", "a1r1 a3r1 a4r1", "a1r2 a2r2 a4r2"]
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -141,11 +141,15 @@ async def test_groups_hear_their_members_and_all_groups_summaries(
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 4, 5 + 5 + 2 + 5 + 2 + 5, 6)
     for members in groups:
         for i in members:
-            said = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2, 3)]
-            assert seen(stub, f"agent-{i}") == ["", said[0], *(f"{said[r - 1]} g1r{r} g2r{r}" for r in (2, 3))]
+            marks_by_round = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2, 3)]
+            assert marks_by_prompt(stub, f"agent-{i}") == [
+                "",
+                marks_by_round[0],
+                *(f"{marks_by_round[r - 1]} g1r{r} g2r{r}" for r in (2, 3)),
+            ]
     summed_up = [" ".join(f"a{j}r{r}" for j in members) for r in (2, 3) for members in groups]
     # First answers and the last round are not summarised.
-    assert sorted(seen(stub, "summariser", "`summary`")) == sorted(summed_up)
+    assert sorted(marks_by_prompt(stub, "summariser", "`summary`")) == sorted(summed_up)
     turns = [(t["agent"], t["round"], t["summary"]) for t in document["turns"] if t["step"] == "summarise"]
     assert turns == [(f"group-{i}", r, f"They say g{i}r{r}.") for r in (2, 3) for i in (1, 2)]
 
@@ -155,11 +159,11 @@ async def test_an_unusable_group_summary_is_left_out(start_stub: StartStub) -> N
     stub = start_stub([*script("SRNR", "SRNN", "SRNN"), silent, *group_summaries(["12"], 2)])
     document = await debate("group_debate", agents=4, max_rounds=3)
     assert (document["status"], document["answer"]) == ("done", "NOT ENOUGH INFO")
-    assert seen(stub, "agent-1")[2] == "a1r2 a2r2 g1r2"
-    assert seen(stub, "agent-3")[2] == "a3r2 a4r2 g1r2"
-    kept = {t["agent"]: (t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"}
-    assert kept == {"group-1": ("They say g1r2.", "ok"), "group-2": (None, "unparsed")}
-    assert set(warned(document)) == {"unparsed"}
+    assert marks_by_prompt(stub, "agent-1")[2] == "a1r2 a2r2 g1r2"
+    assert marks_by_prompt(stub, "agent-3")[2] == "a3r2 a4r2 g1r2"
+    summaries = {t["agent"]: (t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"}
+    assert summaries == {"group-1": ("They say g1r2.", "ok"), "group-2": (None, "unparsed")}
+    assert set(warning_kinds(document)) == {"unparsed"}
 
 
 # --- ChatEval ---------------------------------------------------------------------------------------------------------
@@ -171,15 +175,15 @@ async def test_agents_hear_a_summary_of_the_last_round(start_stub: StartStub) ->
     document = await debate("chat_eval", max_rounds=3)
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 3, 3 + 1 + 3 + 1 + 3, 5)
     for agent in ("agent-1", "agent-2", "agent-3"):
-        assert seen(stub, agent) == ["", "a1r1 a2r1 a3r1 s0r1", "a1r2 a2r2 a3r2 s0r2"]
-    assert seen(stub, "summariser", "`summary`") == ["a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
+        assert marks_by_prompt(stub, agent) == ["", "a1r1 a2r1 a3r1 s0r1", "a1r2 a2r2 a3r2 s0r2"]
+    assert marks_by_prompt(stub, "summariser", "`summary`") == ["a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
 
 
 async def test_if_the_summary_is_unusable_agents_hear_the_answers(start_stub: StartStub) -> None:
     stub = start_stub([*script("SRN", "RRN"), rule("summariser", finish="content_filter")])
     document = await debate("chat_eval")
     assert outline(document) == ("done", "REFUTES", "max_rounds", 2, 3 + 2 + 3, 4)
-    assert seen(stub, "agent-1") == ["", "a1r1 a2r1 a3r1"]
+    assert marks_by_prompt(stub, "agent-1") == ["", "a1r1 a2r1 a3r1"]
     assert "<summary" not in prompts(stub, "agent-1")[1]
     assert [(t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"] == [(None, "refused")]
 

@@ -30,6 +30,7 @@ async def run(graph: str, given: dict[str, Any] | None = None, **settings: Any) 
 
 
 def says(answer: Any, times: int | None = None, **fields: Any) -> Rule:
+    """A rule: this answer, at most this many times."""
     rule = {"fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
@@ -52,18 +53,19 @@ def tokens(document: dict[str, Any]) -> list[int]:
 MAD_MODELS = {role: f"openai:stub-{role}" for role in ("debater-1", "debater-2", "judge")}
 
 
-def said(number: int, round: int) -> str:
+def reasons_text(number: int, round: int) -> str:
     return f"Reasons of debater {number} in round {round}."
 
 
 def talks(number: int, answer: str) -> list[Rule]:
-    """A debater's answers of three rounds; the reasons name the debater and the round."""
-    rules = [says(answer, 1, rationale=said(number, round)) for round in (1, 2, 3)]
+    """Rules: a debater's answers of three rounds; the reasons name the debater and the round."""
+    rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
 
-def heard(prompt: str) -> set[tuple[int, int]]:
-    return {(n, r) for n in (1, 2) for r in (1, 2, 3) if said(n, r) in prompt}
+def reasons_in(prompt: str) -> set[tuple[int, int]]:
+    """The debaters and rounds whose reasons a prompt contains."""
+    return {(n, r) for n in (1, 2) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 
 async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(start_stub: StartStub) -> None:
@@ -74,10 +76,10 @@ async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(s
     assert (len(document["calls"]), document["depth"]) == (7, 7)
     assert [r["model"].removeprefix("stub-") for r in stub.requests()] == ["debater-1", "debater-2"] * 3 + ["judge"]
     first, second = stub.prompts("stub-debater-1"), stub.prompts("stub-debater-2")
-    assert [heard(prompt) for prompt in first] == [set(), {(1, 1), (2, 1)}, {(1, 2), (2, 2)}]
-    assert [heard(prompt) for prompt in second] == [{(1, 1)}, {(1, 2), (2, 1)}, {(1, 3), (2, 2)}]
+    assert [reasons_in(prompt) for prompt in first] == [set(), {(1, 1), (2, 1)}, {(1, 2), (2, 2)}]
+    assert [reasons_in(prompt) for prompt in second] == [{(1, 1)}, {(1, 2), (2, 1)}, {(1, 3), (2, 2)}]
     [judged] = stub.prompts("stub-judge")
-    assert heard(judged) == {(n, r) for n in (1, 2) for r in (1, 2, 3)}
+    assert reasons_in(judged) == {(n, r) for n in (1, 2) for r in (1, 2, 3)}
     assert len(document["evidence"]) == 5
     for prompt in (*first, *second, judged):
         assert all(piece["text"] in prompt and piece["id"] in prompt for piece in document["evidence"])
@@ -170,7 +172,7 @@ async def test_an_unusable_reply_gives_no_answer(start_stub: StartStub) -> None:
         assert outcome(document)[:3] == ("failed", None, None)
         wrong = "unparsed" if kind == "unknown" else kind
         assert [t["outcome"] for t in document["turns"]] == [wrong]
-        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the second request
+        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the reply is requested a second time
         assert document["error"]["detail"]
 
 
@@ -195,7 +197,7 @@ async def test_without_evidence_there_are_no_citations(start_stub: StartStub, gr
 # --- self-consistency -------------------------------------------------------------------------------------------------
 
 
-def sampled(document: dict[str, Any]) -> list[str | None]:
+def sample_answers(document: dict[str, Any]) -> list[str | None]:
     """The samples' answers in the order of their numbers."""
     turns = sorted((t for t in document["turns"] if t["step"] == "respond"), key=lambda t: t["number"])
     assert [t["number"] for t in turns] == list(range(1, len(turns) + 1))
@@ -206,7 +208,7 @@ async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: S
     stub = start_stub([says("SUPPORTS", 2), says("REFUTES", 3)], latency_ms=400)
     document = await run("self_consistency")
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
-    assert Counter(sampled(document)) == {"SUPPORTS": 2, "REFUTES": 3}
+    assert Counter(sample_answers(document)) == {"SUPPORTS": 2, "REFUTES": 3}
     assert (document["usage"]["calls"], document["depth"]) == (5, 1)
     assert max(call["in_flight"] for call in stub.calls()) == 5
     assert len(set(stub.prompts())) == 1
@@ -218,7 +220,7 @@ async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: S
 async def test_a_tie_goes_to_the_answer_that_came_first(start_stub: StartStub) -> None:
     start_stub([says("NOT ENOUGH INFO", 1), says("REFUTES", 1), says("SUPPORTS", 2), says("REFUTES", 1)])
     document = await run("self_consistency")
-    given = sampled(document)
+    given = sample_answers(document)
     assert Counter(given) == {"NOT ENOUGH INFO": 1, "REFUTES": 2, "SUPPORTS": 2}
     assert document["answer"] == next(answer for answer in given if answer != "NOT ENOUGH INFO")
 
@@ -228,13 +230,13 @@ async def test_unparsable_samples_do_not_vote(start_stub: StartStub) -> None:
     start_stub([again, {"reply": "It depends.", "times": 2}, says("SUPPORTS", 1), says("REFUTES", 2)])
     document = await run("self_consistency")
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
-    assert Counter(sampled(document)) == {None: 2, "SUPPORTS": 1, "REFUTES": 2}
+    assert Counter(sample_answers(document)) == {None: 2, "SUPPORTS": 1, "REFUTES": 2}
     assert len([vote for vote in document["votes"] if vote["group"] is None]) == 2
     assert len(document["calls"]) == 7
     start_stub([{"reply": "It depends."}])
     document = await run("self_consistency", samples=3)
     assert outcome(document)[:3] == ("failed", None, None)
-    assert sampled(document) == [None] * 3
+    assert sample_answers(document) == [None] * 3
 
 
 async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> None:
@@ -244,8 +246,8 @@ async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> Non
         document = await run("self_consistency", budget=budget)
         assert outcome(document) == ("done", "SUPPORTS", "budget_exhausted", 1)
         spent = tokens(document)
-        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded it
-        assert len(spent) == len(sampled(document)) == len(document["votes"])
+        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded the budget
+        assert len(spent) == len(sample_answers(document)) == len(document["votes"])
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": sum(spent)}}
     assert max(call["in_flight"] for call in stub.calls()) > 5
 
@@ -254,7 +256,7 @@ async def test_a_budget_below_one_sample_is_refused_before_the_first_call(start_
     stub = start_stub([says("SUPPORTS")])
     document = await run("self_consistency", budget=500)
     assert (document["status"], document["error"]["kind"], document["calls"]) == ("failed", "invalid_setting", [])
-    assert "`budget` allows 500 tokens, but the least decision (agent-1" in document["error"]["detail"]
+    assert "`budget` allows 500 tokens, but the smallest decision (agent-1" in document["error"]["detail"]
     assert stub.requests() == []
 
 
@@ -354,7 +356,7 @@ TASKS: list[tuple[dict[str, Any], Any, str]] = [
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-async def test_every_task(start_stub: StartStub, graph: str) -> None:
+async def test_every_control_takes_every_task(start_stub: StartStub, graph: str) -> None:
     rules = [says(answer, agree=True, selected=[]) | {"match": given["claim"]} for given, answer, _ in TASKS]
     stub = start_stub([rule | {"match": rule["match"].replace("$", ".").replace("?", ".")} for rule in rules])
     asked = 0
@@ -378,7 +380,7 @@ async def test_samples_with_different_wording_are_compared_by_a_model(start_stub
     document = await run("self_consistency", {"claim": "Where?", "task": "nq_open"}, samples=3, models=models)
     groups = {vote["answer"]: vote["group"] for vote in document["votes"]}
     assert groups["NYC"] == groups["New York City"] != groups["Lisbon"]
-    assert document["answer"] == next(answer for answer in sampled(document) if answer != "Lisbon")
+    assert document["answer"] == next(answer for answer in sample_answers(document) if answer != "Lisbon")
 
 
 # --- defaults and settings --------------------------------------------------------------------------------------------
@@ -415,7 +417,7 @@ def test_the_constants_of_the_papers_are_the_defaults(graph: str, expected: dict
         ("chain_of_thought", {"model": "openai:stub"}, 0.0),
     ],
 )
-async def test_the_temperature_of_each_model(
+async def test_temperatures_of_models_follow_settings_and_defaults(
     monkeypatch: pytest.MonkeyPatch, graph: str, choice: Any, temperature: float
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

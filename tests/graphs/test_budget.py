@@ -38,9 +38,9 @@ GRAPHS: dict[str, dict[str, Any]] = {
 """The systems that run in rounds, and their settings here; PROClaim and ReAct have their own tests."""
 ONE_CALL = ("standard_prompting", "chain_of_thought", "rag", "multi_agent_voting")
 FIRST = "agent-1|rag|debater-1|affirmative"
-DECIDES = ("judge", "summarise", "faithfulness", "answer_relevance")
+AFTER_LAST_ROUND = ("judge", "summarise", "faithfulness", "answer_relevance")
 """Nodes that call models after the last round, if the first round is the last one."""
-AT_ODDS = [
+DISAGREEING = [
     answers(f"({FIRST})", "S", confidence=0.5),
     answers(".*", "R", confidence=0.5),
     {"fields": {"citations": [], "agree": False, "preferred": None}},
@@ -56,12 +56,12 @@ NEVER = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 
 
-def in_rounds(document: Mapping[str, Any]) -> int:
+def tokens_of_rounds(document: Mapping[str, Any]) -> int:
     """The tokens of a debate of one round, without those of its decision."""
-    return tokens_of([call for call in document["calls"] if call["node"] not in DECIDES])
+    return tokens_of([call for call in document["calls"] if call["node"] not in AFTER_LAST_ROUND])
 
 
-def told(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
+def costs_of_calls(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
     """The role, round and cost of each call."""
     return Counter((c["node"], c["role"], c["round"], c["prompt_tokens"]) for c in document["calls"])
 
@@ -84,7 +84,7 @@ def models_of(document: Mapping[str, Any]) -> set[str]:
 async def test_a_model_without_a_price_is_refused_before_any_call(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    stub = start_stub(AT_ODDS)
+    stub = start_stub(DISAGREEING)
     system = load_graph(name)
     write_prices(tmp_path, monkeypatch, {"openai:priced"})
     for role in system.settings().roles() - IDLE.get(name, NOT_ASKED):
@@ -92,13 +92,13 @@ async def test_a_model_without_a_price_is_refused_before_any_call(
         settings = checked_settings(system.settings, {**given, "max_cost": 1})
         document = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
         assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting"), role
-        assert "of openai:unpriced," in document["error"]["detail"]
+        assert "for openai:unpriced," in document["error"]["detail"]
         assert "MOOT_PRICES" in document["error"]["detail"]
     assert stub.requests() == []
 
 
 async def test_the_model_for_the_pools_keywords_needs_a_price(start_stub: StartStub) -> None:
-    stub = start_stub(AT_ODDS)
+    stub = start_stub(DISAGREEING)
     document = await debate("madke", sources=["openalex"], fallback=[], max_cost=1)
     assert "openai:stub-pool" in document["error"]["detail"]
     assert stub.requests() == []
@@ -107,7 +107,7 @@ async def test_the_model_for_the_pools_keywords_needs_a_price(start_stub: StartS
 async def test_an_invalid_price_file_is_an_error_before_any_call(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stub = start_stub(AT_ODDS)
+    stub = start_stub(DISAGREEING)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": -1, "output": 1}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     document = await debate("society_of_minds", max_cost=1)
@@ -133,7 +133,7 @@ async def test_a_reply_without_token_counts_ends_the_debate(start_stub: StartStu
     assert document["error"]["kind"] == "invalid_setting"
     assert "how many tokens" in document["error"]["detail"]
     nodes = {call["node"] for call in document["calls"]}
-    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # those in flight at the same time
+    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # the calls in flight at the same time
     assert len(stub.requests()) == len(document["calls"])
 
 
@@ -144,7 +144,7 @@ def test_a_budget_of_zero_is_refused(value: dict[str, float]) -> None:
 
 
 async def test_the_next_debate_on_a_thread_has_its_own_budget(start_stub: StartStub) -> None:
-    start_stub(AT_ODDS)
+    start_stub(DISAGREEING)
     graph = builder.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     reasons = []

@@ -16,7 +16,7 @@ from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.ceilings import Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import count_prompt, forget_contexts
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.spend import Spend, reservation, spent_by
 from moot.nodes._runtime.node import Node
@@ -24,13 +24,13 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.system import Debate
 from moot.transcript import lines
 
-from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, many, scripted, spend
+from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, eight_debaters, scripted, spend
 from tests.conftest import StubEndpoint
 
 
 @pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
 def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
-    """An endpoint whose tokens have more bytes than moot estimates, or fewer."""
+    """An endpoint whose tokens have more, or fewer, bytes than moot estimates."""
     with scripted(tmp_path / "stub", request.param) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         yield running
@@ -43,7 +43,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpo
         yield running
 
 
-def spent(document: dict[str, Any]) -> int:
+def tokens_spent(document: dict[str, Any]) -> int:
     return tokens_of(document["calls"])
 
 
@@ -54,8 +54,8 @@ async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: 
         document = await spend(name, [], budget=budget)
         assert document["error"] is None
         assert document["answer"] is not None or document["metrics"].get("abstained")
-        assert spent(document) <= 1.05 * budget
-        assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": spent(document)}}
+        assert tokens_spent(document) <= 1.05 * budget
+        assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": tokens_spent(document)}}
         cut = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
         assert not cut or document["stop_reason"] == "budget_exhausted"
     calls = await spend(name, [], max_calls=4)
@@ -63,15 +63,15 @@ async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: 
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str) -> None:
+async def test_many_given_texts_and_debaters_stay_within_a_ceiling(stub: StubEndpoint, name: str) -> None:
     budget = max(2_000, LEAST.get(name, 0))
     document = await spend(name, GIVEN, budget=budget)
     assert (document["status"], document["error"]) == ("done", None)
-    assert 0 < spent(document) <= 1.05 * budget
-    if more := many(name):
+    assert 0 < tokens_spent(document) <= 1.05 * budget
+    if more := eight_debaters(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < spent(document) <= 1.05 * 20_000  # eight single answers need only this
+        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # eight single answers need only this
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -80,7 +80,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
 ) -> None:
     document = await spend(name, [], budget=600)
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")
-    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the least decision (")
+    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the smallest decision (")
     assert document["error"]["detail"].endswith("Raise `budget`.")
     assert plain.requests() == []
 
@@ -88,17 +88,17 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
 async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     document = await spend("proclaim", [], budget=20_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert spent(document) <= 21_000
+    assert tokens_spent(document) <= 21_000
     assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
     (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
-    assert "Not asked: " in warning["detail"]
+    assert "Not called: " in warning["detail"]
     assert "judge" not in warning["detail"]
 
 
 async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -> None:
     document = await spend("isolate", GIVEN, max_origins=50, budget=20_000)
     assert (document["status"], document["error"]) == ("done", None)
-    assert 10_000 < spent(document) <= 21_000
+    assert 10_000 < tokens_spent(document) <= 21_000
 
 
 async def test_calls_shared_by_several_are_counted(
@@ -109,9 +109,9 @@ async def test_calls_shared_by_several_are_counted(
         document = await spend("proclaim", [], budget=20_000)
     assert any(call.get("shared") for call in document["calls"])
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert 0 < spent(document) <= 20_000
+    assert 0 < tokens_spent(document) <= 20_000
     sent = [call for call in document["calls"] if not call.get("shared")]
-    assert spent_by(document["calls"], {}) == Spend(spent(document), 0, len(sent))
+    assert spent_by(document["calls"], {}) == Spend(tokens_spent(document), 0, len(sent))
     shown = "\n".join(line.text for section in lines(document) for line in section.lines)
     assert "(not asked: the budget was used up)" in shown
     assert "reply: budget_exhausted" not in shown
@@ -120,10 +120,10 @@ async def test_calls_shared_by_several_are_counted(
 async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) -> None:
     document = await spend("society_of_minds", [], agents=50, max_rounds=2, budget=30_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert 15_000 < spent(document) <= 31_500
+    assert 15_000 < tokens_spent(document) <= 31_500
 
 
-async def test_calls_are_counted_exactly(plain: StubEndpoint) -> None:
+async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None:
     for most in (1, 2, 7, 20):
         document = await spend("tool_mad", [], max_calls=most, scoring="all_rounds", max_rounds=5)
         assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
@@ -162,21 +162,25 @@ async def test_a_time_ceiling_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
 
 
-@pytest.mark.parametrize(("name", "said"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
+@pytest.mark.parametrize(("name", "message"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
 async def test_the_time_ceiling_ends_the_wait_for_encoders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
     from tests.conftest import running_stub
 
     with running_stub(tmp_path / "slow", embedding_latency_ms=60_000) as slow:
         monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
-        more = {"sources": ["bm25:demo-news"]} if name == "proclaim" else {"debaters": many(name)["debaters"][:2]}
+        more = (
+            {"sources": ["bm25:demo-news"]}
+            if name == "proclaim"
+            else {"debaters": eight_debaters(name)["debaters"][:2]}
+        )
         document = await spend(name, [], **more, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 8  # the machine may be busy
     warned = {warning["kind"]: warning["detail"] for warning in document["warnings"]}
     assert "text encoder" in warned["budget_exhausted"]
-    assert "text encoder took longer than `max_seconds`" in warned[said]
+    assert "text encoder took longer than `max_seconds`" in warned[message]
 
 
 async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) -> None:
@@ -209,7 +213,7 @@ async def test_the_time_ceiling_ends_the_wait_for_a_model_that_loads(
 ) -> None:
     monkeypatch.setattr(f"moot.nodes.{loads}", never)
     async with asyncio.timeout(60):
-        document = await spend(name, [], **many(name), **settings, max_rounds=1, max_seconds=5)
+        document = await spend(name, [], **eight_debaters(name), **settings, max_rounds=1, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["answer"] is not None or document["metrics"].get("abstained")
     (warning,) = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
@@ -259,15 +263,15 @@ async def test_a_vote_that_was_not_called_names_the_ceiling(plain: StubEndpoint)
 async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
-    assert sum(map(spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
+    assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
     assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved for each
-    assert ceilings.held == ceilings.kept() == Spend()
+    assert ceilings.reserved == ceilings.decision_reserve() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
     failed = [document for document in documents if document["status"] == "failed"]
     assert {document["error"]["kind"] for document in failed} == {"budget_exhausted"}
     assert 0 < len(failed) < 20
-    assert sum(map(spent, documents)) <= 1.05 * 6_000
+    assert sum(map(tokens_spent, documents)) <= 1.05 * 6_000
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(3_000, 50_000), (50_000, 3_000), (None, 3_000), (3_000, None)])
@@ -275,12 +279,12 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     plain: StubEndpoint, outer: int | None, inner: int | None
 ) -> None:
     forget_contexts()
-    system, held = load_graph("society_of_minds"), []
+    system, inner_debates = load_graph("society_of_minds"), []
 
     async def step(state: Any, run: Any) -> dict[str, Any]:
         settings = system.settings(model="openai:stub", max_rounds=6, budget=inner)
-        held.append(await system.graph.ainvoke({"claim": CLAIM}, context=settings))
-        return {key: held[-1][key] for key in ("answer", "raw_verdict", "stop_reason", "calls")}
+        inner_debates.append(await system.graph.ainvoke({"claim": CLAIM}, context=settings))
+        return {key: inner_debates[-1][key] for key in ("answer", "raw_verdict", "stop_reason", "calls")}
 
     builder = Debate("both", Settings)
     builder.add_node("first", Node(step))
@@ -290,10 +294,10 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     builder.verdict_from("second")
     graph = builder.compile(name="Both")
     document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
-    assert [one["stop_reason"] for one in (*held, document)] == ["budget_exhausted"] * 3
-    assert all(0 < spent(one) <= (inner or 3_000) for one in held)
-    assert spent(document) == sum(map(spent, held)) <= (6_000 if outer is None else outer)
-    assert (len(held[1]["calls"]) < len(held[0]["calls"])) == (outer == 3_000)
+    assert [one["stop_reason"] for one in (*inner_debates, document)] == ["budget_exhausted"] * 3
+    assert all(0 < tokens_spent(one) <= (inner or 3_000) for one in inner_debates)
+    assert tokens_spent(document) == sum(map(tokens_spent, inner_debates)) <= (6_000 if outer is None else outer)
+    assert (len(inner_debates[1]["calls"]) < len(inner_debates[0]["calls"])) == (outer == 3_000)
 
 
 async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,10 +323,10 @@ async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, mon
     assert waits > 1
     assert document["seconds"] > 1000 > document["usage"]["ceilings"]["max_seconds"]["spent"]
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert spent(document) <= 9_000
+    assert tokens_spent(document) <= 9_000
 
 
-async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
+async def test_replies_are_limited_only_under_a_ceiling(plain: StubEndpoint) -> None:
     system = load_graph("tool_mad")
     assert system.settings().max_tokens is None
     await spend("tool_mad", [], budget=20_000)
@@ -337,15 +341,19 @@ async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
 async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
     asked = PlannedCall("a", "", "openai:m", 2400, 500)
-    made, had = Ceilings(), Ceilings()
-    for ceilings in (made, had):
+    made, from_ledger = Ceilings(), Ceilings()
+    for ceilings in (made, from_ledger):
         await ceilings.begin({"tokens": 3000})
     made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
-    had.paid(asked, [call], left_out=False)
-    assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
+    from_ledger.count_paid_calls(asked, [call], left_out=False)
+    assert (
+        (made.affordable_calls(), made.is_spent())
+        == (from_ledger.affordable_calls(), from_ledger.is_spent())
+        == (1, False)
+    )
 
 
-def test_the_reservation_for_a_call() -> None:
+def test_the_reservation_for_a_call_by_hand() -> None:
     assert reservation(3000, 512) == Spend(1512, 0, 1)
     assert reservation(3001, 512) == Spend(1513, 0, 1)
     assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)
@@ -364,19 +372,19 @@ async def test_a_call_waits_for_calls_in_flight() -> None:
     assert not waiting.done()
     ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
     ceilings.release_reservation(await waiting, Spend(300, 0, 1), 0.1)
-    assert (ceilings.spent, ceilings.held, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
+    assert (ceilings.spent, ceilings.reserved, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
 async def test_the_reserve_is_only_for_deciding_calls() -> None:
     forget_contexts()
     ceilings = Ceilings()
-    kept = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
-    await ceilings.begin({"tokens": 2000, "kept": [kept]})
+    reserve = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
+    await ceilings.begin({"tokens": 2000, "kept": [reserve]})
     with pytest.raises(BudgetExhausted, match="leaves 1,000 tokens"):
         await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
-    held = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert held.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
+    reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
+    assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 2,400 further bytes / 2.4
 
 
 async def test_until_tokens_are_counted_reservations_are_larger() -> None:
@@ -385,7 +393,7 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     await ceilings.begin({"tokens": 3_300})
     asked = PlannedCall("a", "", "openai:m", 3_000, 500)
     first = await ceilings.reserve(asked)
-    assert first.spend == Spend(1_750, 0, 1)  # 2.4 bytes a token
+    assert first.spend == Spend(1_750, 0, 1)  # 3,000 / 2.4 + 500
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()
@@ -399,7 +407,7 @@ async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
     await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
-    ceilings.lose(Spend(calls=3))
+    ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
         await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):

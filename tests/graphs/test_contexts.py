@@ -41,18 +41,24 @@ def answers(model: str, answer: str) -> dict[str, Any]:
     return {"model": model, "fields": {"answer": answer, "rationale": LONG, "citations": QUOTE, "confidence": 0.8}}
 
 
-SAID: dict[str, Any] = {"rationale": LONG, "citations": QUOTE, "argument": LONG, "testimony": LONG, "reason": LONG}
+LONG_FIELDS: dict[str, Any] = {
+    "rationale": LONG,
+    "citations": QUOTE,
+    "argument": LONG,
+    "testimony": LONG,
+    "reason": LONG,
+}
 ADMITS = {"relevance": 1, "credibility": 1}
 RULES = [
     {"match": "your `verdict`", "fields": {"verdict": "SUPPORTED", "reason": "So it is."}},
     {
         "match": 'look for the evidence yourself.*<evidence id="letter',
-        "reply": json.dumps({**SAID, "answer": "SUPPORTS"}),
+        "reply": json.dumps({**LONG_FIELDS, "answer": "SUPPORTS"}),
     },
     answers("-a$", "SUPPORTS"),
     answers("-b$", "REFUTES"),
     answers("-c$", "NOT ENOUGH INFO"),
-    {"fields": {**SAID, **ADMITS, "needed": True, "granted": True, "debate_resolved": False, "close": False}},
+    {"fields": {**LONG_FIELDS, **ADMITS, "needed": True, "granted": True, "debate_resolved": False, "close": False}},
 ]
 MODELS = ("openai:stub-a", "openai:stub-b", "openai:stub-c")
 
@@ -77,7 +83,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:
+def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
     yield
     forget_contexts()
@@ -99,7 +105,7 @@ def statuses(stub: StubEndpoint) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, name: str) -> None:
+async def test_prompts_are_shortened_for_a_small_context(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES, context=CONTEXT)
     document = await debate(name, context_tokens=CONTEXT)
     assert document["error"] is None, document["error"]
@@ -112,18 +118,19 @@ async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, 
     warned = [one for one in document["warnings"] if one["kind"] == "prompt_shortened"]
     assert {one["where"] for one in warned} == {call["role"] for call in document["calls"] if "left_out" in call}
     assert len(warned) == len({one["where"] for one in warned})
-    noted = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
-    assert len(noted) == len(shortened)
+    shortened_prompts = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
+    assert len(shortened_prompts) == len(shortened)
     assert all(CLAIM in prompt for prompt in stub.prompts())
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_a_model_of_unknown_context_length(start_stub: StartStub, name: str) -> None:
+async def test_an_unknown_context_length_is_learned_from_refusals(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES, context=CONTEXT, refuses_as="vllm" if name in ("madke", "react") else "openai")
     document = await debate(name, **({} if name == "react" else {"max_rounds": 4}))
     assert document["error"] is None, document["error"]
     refused = statuses(stub).count(400)
-    assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8  # the calls in flight at first
+    # Calls in flight before the first refusal.
+    assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8
     assert [call["outcome"] for call in document["calls"]].count("failed") == refused
     assert any(call.get("left_out", {}).get("context") == CONTEXT for call in document["calls"])
 
@@ -161,7 +168,7 @@ async def test_evidence_that_was_left_out_cannot_be_cited(start_stub: StartStub)
     assert set(turn["evidence_ids"]) == {text["id"] for text in GIVEN} - set(call["left_out"]["ids"])
 
 
-async def test_the_least_prompt_does_not_fit(start_stub: StartStub) -> None:
+async def test_if_even_the_shortest_prompt_does_not_fit_no_call_is_made(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     document = await debate("society_of_minds", context_tokens=256)
     assert document["error"]["kind"] == "too_long"
@@ -179,7 +186,7 @@ async def test_evidence_that_was_left_out_is_not_in_the_schema(start_stub: Start
         asked.append(ids)
         return {}
 
-    monkeypatch.setattr(Speaker, "_request", request)
+    monkeypatch.setattr(Speaker, "_request_options", request)
     pieces = check_given(GIVEN)
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)

@@ -12,38 +12,49 @@ from moot.nodes._records.entries import Turn
 from moot.retrievers import open_encoder
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, voted, warned
+from tests.graphs.scripted_agents import (
+    ANSWERS,
+    claims,
+    debate,
+    final_votes,
+    marks_by_prompt,
+    outline,
+    prompts,
+    rule,
+    script,
+    warning_kinds,
+)
 
-H = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
+CONFIDENCES = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
 """The confidences of the worked example's three agents, by round from 0."""
 COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
 """Similarities of agents 1 and 2, 1 and 3, 2 and 3, in the same rounds."""
 PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
-def short(by_agent: dict[str, Any]) -> dict[str, Any]:
-    """Agents by their numbers only, and approximate numbers."""
+def by_number(by_agent: dict[str, Any]) -> dict[str, Any]:
+    """Replace names of agents by numbers, and floats by approximate ones, in a nested value."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
-    return {k: short(v) if isinstance(v, dict) else v for k, v in value.items()}
+    return {k: by_number(v) if isinstance(v, dict) else v for k, v in value.items()}
 
 
 def near(expected: dict[str, Any]) -> Any:
-    """The same numbers, to five places."""
+    """Replace each float of a nested dictionary by an approximate one, to five places."""
     return {k: near(v) if isinstance(v, dict) else pytest.approx(v, abs=5e-6) for k, v in expected.items()}
 
 
-def heard(document: dict[str, Any], d: int) -> dict[str, str]:
+def agents_heard(document: dict[str, Any], d: int) -> dict[str, str]:
     """Whom each agent hears in a round of debate, by their numbers: ``{"1": "23"}``."""
-    kept = document["graphs"][d - 1]["kept"]
-    return {j.removeprefix("agent-"): "".join(i.removeprefix("agent-") for i in kept[j]) for j in kept}
+    edges = document["graphs"][d - 1]["kept"]
+    return {j.removeprefix("agent-"): "".join(i.removeprefix("agent-") for i in edges[j]) for j in edges}
 
 
 def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
-    """Check that each agent was shown the last answers of the agents whose edges were kept, and no others."""
+    """Check that each agent was shown the last answers of the agents that it hears, and no others."""
     for d, _ in enumerate(document["graphs"], 1):
-        for j, sources in heard(document, d).items():
+        for j, sources in agents_heard(document, d).items():
             expected = " ".join(sorted(f"a{i}r{d - 1}" for i in sources))
-            assert seen(stub, f"agent-{j}")[d] == expected
+            assert marks_by_prompt(stub, f"agent-{j}")[d] == expected
 
 
 @pytest.fixture
@@ -61,35 +72,35 @@ def given_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("given_cosines")
 async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
-    stub = start_stub(script("SRN", "SNN", "SSN", sure=H, first=0))
+    stub = start_stub(script("SRN", "SNN", "SSN", sure=CONFIDENCES, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 9, 3)
     first, second = document["graphs"]
     assert (first["round"], second["round"]) == (1, 2)
-    assert short(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": 0.2}
-    assert short(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}
+    assert by_number(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": 0.2}
+    assert by_number(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}
     weights = {"1": {"2": 0.06, "3": 0.15}, "2": {"1": 0.08, "3": 0.27}, "3": {"1": 0.40, "2": 0.54}}
-    assert short(first["weights"]) == near(weights)
-    assert short(second["recalibrated"]) == {"1": 0.5, "2": 0.8, "3": 0.6}
+    assert by_number(first["weights"]) == near(weights)
+    assert by_number(second["recalibrated"]) == {"1": 0.5, "2": 0.8, "3": 0.6}
     weights = {"1": {"2": 0.07, "3": 0.27}, "2": {"1": 0.04333, "3": 0.36}, "3": {"1": 0.13, "2": 0.28}}
-    assert short(second["weights"]) == near(weights)
-    assert heard(document, 1) == heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
+    assert by_number(second["weights"]) == near(weights)
+    assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
     check_prompts(stub, document)
     assert document["metrics"]["debates"] == {"agent-1": 0, "agent-2": 2, "agent-3": 4}
     # Round 1: all three kept edges join two views; round 2, by the answers S N N: only 3 -> 1 does.
     assert document["metrics"]["viewpoint_collisions"] == 4
     assert json.loads(json.dumps(document["graphs"])) == document["graphs"]
-    assert warned(document, but=()) == ["unknown_model_size"]
+    assert warning_kinds(document, but=()) == ["unknown_model_size"]
 
 
 async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) -> None:
-    stub = start_stub(script("SRN", "SRR", "RRS", "SRN", sure=[*H, (0.1, 0.2, 0.95)], first=0))
+    stub = start_stub(script("SRN", "SRR", "RRS", "SRN", sure=[*CONFIDENCES, (0.1, 0.2, 0.95)], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=3)
     assert outline(document)[1:4] == (None, "max_rounds", 3)
     check_prompts(stub, document)
     encoder = await open_encoder("openai:stub-embedding")
     sums = dict.fromkeys(PAIRS, 0.0)
-    kept = dict.fromkeys(("agent-1", "agent-2", "agent-3"), 0)
+    debates = dict.fromkeys(("agent-1", "agent-2", "agent-3"), 0)
     for d, graph in enumerate(document["graphs"], 1):
         turns = [t for t in document["turns"] if t["round"] == d - 1]
         vectors = await encoder.embed([f"{t['answer']}\n{t['rationale']}" for t in turns])
@@ -100,13 +111,13 @@ async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) 
             for i, w in edges.items():
                 before = [g["recalibrated"][i] for g in document["graphs"][:d]]
                 intimacy = 1 - graph["similarity"]["|".join(sorted((i, j)))]
-                assert w == pytest.approx(sum(before) / d * intimacy / ((d - 1) * 2 - kept[i] + 1))
+                assert w == pytest.approx(sum(before) / d * intimacy / ((d - 1) * 2 - debates[i] + 1))
             mean = sum(edges.values()) / len(edges)
             assert graph["kept"][j] == [i for i, w in edges.items() if w >= mean * (1 - 1e-9)] != []
         for sources in graph["kept"].values():
             for i in sources:
-                kept[i] += 1
-    assert document["metrics"]["debates"] == kept
+                debates[i] += 1
+    assert document["metrics"]["debates"] == debates
 
 
 # --- when it stops, and who wins --------------------------------------------------------------------------------------
@@ -137,7 +148,7 @@ async def test_a_tie_is_an_abstention(start_stub: StartStub) -> None:
         document = await debate("cortex_debate", {"claim": claim}, agents=len(last), max_rounds=1)
         answer = LAST[last] and ANSWERS[str(LAST[last])]
         assert outline(document)[:4] == ("done", answer, "max_rounds", 1), last
-        assert list(voted(document).values()) == [ANSWERS.get(letter) for letter in last]
+        assert list(final_votes(document).values()) == [ANSWERS.get(letter) for letter in last]
         assert document["raw_verdict"] == answer
 
 
@@ -145,21 +156,21 @@ async def test_two_agents_always_hear_each_other(start_stub: StartStub) -> None:
     stub = start_stub(script("SR", "RS", "SR", first=0))
     document = await debate("cortex_debate", agents=2, max_rounds=2)
     assert outline(document)[1:4] == (None, "max_rounds", 2)
-    assert heard(document, 1) == heard(document, 2) == {"1": "2", "2": "1"}
+    assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "2", "2": "1"}
     check_prompts(stub, document)
 
 
 async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartStub) -> None:
-    stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), H[2]], first=0))
+    stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), CONFIDENCES[2]], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     first, second = document["graphs"]
-    assert short(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
-    assert short(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 if it had none before
-    assert short(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
-    assert short(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
+    assert by_number(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
+    assert by_number(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 if it had none before
+    assert by_number(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
+    assert by_number(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
-    said = [prompts(stub, f"agent-{i}")[d] for i in (1, 2, 3) for d in (1, 2)]
-    assert [("(gave no valid answer)" in prompt) for prompt in said] == [
+    sent = [prompts(stub, f"agent-{i}")[d] for i in (1, 2, 3) for d in (1, 2)]
+    assert [("(gave no valid answer)" in prompt) for prompt in sent] == [
         f"agent-{silent}" in document["graphs"][d - 1]["kept"][f"agent-{i}"]
         for i in (1, 2, 3)
         for d, silent in ((1, 3), (2, 1))
@@ -180,13 +191,13 @@ async def test_the_evaluation_setting_decides_which_answers_are_shown(start_stub
         ("none", "full"): {"1": "23", "2": "13", "3": "12"},
     }
     by_claim = claims(cases)
-    stub = start_stub([r for claim in by_claim for r in script("SRN", "SRN", sure=H, first=0, claim=claim)])
+    stub = start_stub([r for claim in by_claim for r in script("SRN", "SRN", sure=CONFIDENCES, first=0, claim=claim)])
     for claim, (evaluation, graph) in by_claim.items():
         document = await debate(
             "cortex_debate", {"claim": claim}, agents=3, max_rounds=1, evaluation=evaluation, debating_graph=graph
         )
-        assert heard(document, 1) == cases[evaluation, graph], (evaluation, graph)
-        for j, sources in heard(document, 1).items():
+        assert agents_heard(document, 1) == cases[evaluation, graph], (evaluation, graph)
+        for j, sources in agents_heard(document, 1).items():
             [shown] = [p for p in prompts(stub, f"agent-{j}") if claim in p and "Answer anew" in p]
             places = [shown.index(f"a{i}r0.") for i in sources]
             assert places == sorted(places)  # in the order of the graph
@@ -200,12 +211,12 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     ]
     stub = start_stub([*script("SRN", "SSN", first=0), *scored])
     document = await debate("cortex_debate", agents=3, max_rounds=1, evaluation="peer")
-    # Means 0.3, 0.2 and 0.8, of all 0.433: only agent 3 is above, and it hears nobody.
+    # Means 0.3, 0.2 and 0.8, overall 0.433: only agent 3 is above it, and agent 3 hears no other agent.
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 1, 12, 3)
-    assert heard(document, 1) == {"1": "3", "2": "3", "3": ""}
+    assert agents_heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
     # Each call shows one answer, never the agent's own.
-    assert sorted(seen(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
+    assert sorted(marks_by_prompt(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
     assert "What the others answered last" not in prompts(stub, "agent-3")[1]
 
 
@@ -213,9 +224,13 @@ async def test_peer_scores_of_an_earlier_round_do_not_count(start_stub: StartStu
     best, other = rule(r"agent-\d", r"a2r0\..*the `score`", fields={"score": 0.9}), rule(r"agent-\d", "the `score`")
     start_stub([*script("SRN", "S-N", "SRN", first=0), best, other | {"fields": {"score": 0.2}}])
     document = await debate("cortex_debate", agents=3, max_rounds=2, evaluation="peer")
-    assert heard(document, 1) == {"1": "2", "2": "", "3": "2"}
-    assert heard(document, 2) == {"1": "", "2": "", "3": ""}  # agent 2 gave no answer in round 1, so it was not scored
-    assert short(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
+    assert agents_heard(document, 1) == {"1": "2", "2": "", "3": "2"}
+    assert agents_heard(document, 2) == {
+        "1": "",
+        "2": "",
+        "3": "",
+    }  # agent 2 gave no answer in round 1, so it was not scored
+    assert by_number(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
 
 
 async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub: StartStub) -> None:
@@ -223,12 +238,12 @@ async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub
     drawn = []
     for seed in (1, 1, 2, 3):
         document = await debate("cortex_debate", agents=5, max_rounds=1, evaluation="none", seed=seed)
-        drawn.append(heard(document, 1))
+        drawn.append(agents_heard(document, 1))
         assert all(0 < len(sources) < 4 and j not in sources for j, sources in drawn[-1].items())
     assert drawn[0] == drawn[1]
     assert len({json.dumps(graph) for graph in drawn}) == 3
     for i in range(1, 6):
-        assert [p for n, p in enumerate(seen(stub, f"agent-{i}")) if n % 2] == [
+        assert [p for n, p in enumerate(marks_by_prompt(stub, f"agent-{i}")) if n % 2] == [
             " ".join(sorted(f"a{j}r0" for j in graph[str(i)])) for graph in drawn
         ]
     assert {call["kind"] for call in stub.calls()} == {"chat"}  # the encoder is not used
@@ -253,20 +268,20 @@ async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: S
         "evaluation": "mdm_without_i_and_s",
         "recalibration": None,
     }
-    for pruning, kept in PRUNED.items():
+    for pruning, edges in PRUNED.items():
         document = await debate("cortex_debate", **settings, pruning=pruning)
-        assert list(heard(document, 1).values()) == kept
+        assert list(agents_heard(document, 1).values()) == edges
         [graph] = document["graphs"]
         assert graph["confidence"] == graph["recalibrated"]
     for i in range(1, 6):
-        shown = [prompt for n, prompt in enumerate(seen(stub, f"agent-{i}")) if n % 2]
+        shown = [prompt for n, prompt in enumerate(marks_by_prompt(stub, f"agent-{i}")) if n % 2]
         assert shown == [" ".join(sorted(f"a{j}r0" for j in k[i - 1])) for k in PRUNED.values()]
 
 
 async def test_thresholds_of_recalibration_are_settings(start_stub: StartStub) -> None:
-    start_stub(script("SRN", "SRN", sure=H, first=0))
+    start_stub(script("SRN", "SRN", sure=CONFIDENCES, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, recalibration=[0.1, 0.5, 0.9])
-    assert short(document["graphs"][0]["recalibrated"]) == {"1": 0.9, "2": 0.5, "3": 0.2}
+    assert by_number(document["graphs"][0]["recalibrated"]) == {"1": 0.9, "2": 0.5, "3": 0.2}
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
@@ -281,13 +296,13 @@ async def test_known_sizes_set_weights_and_one_unknown_size_makes_all_equal(star
         ([known, small, known], (0.51636, 0.41919, 0.51636)),
         ([known, {"parameters": 70e9}, known], (1, 1, 1)),
     ]
-    start_stub(script("SRN", "SRN", sure=H, first=0) * len(cases))
+    start_stub(script("SRN", "SRN", sure=CONFIDENCES, first=0) * len(cases))
     for agents, (c1, c2, c3) in cases:
         document = await debate("cortex_debate", agents=agents, max_rounds=1)
         expected = {"1": {"2": 0.06 * c2, "3": 0.15 * c3}, "2": {"1": 0.08 * c1, "3": 0.27 * c3}}
         expected |= {"3": {"1": 0.4 * c1, "2": 0.54 * c2}}
-        assert short(document["graphs"][0]["weights"]) == near(expected)
-        assert warned(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
+        assert by_number(document["graphs"][0]["weights"]) == near(expected)
+        assert warning_kinds(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
 
 
 async def test_two_wordings_of_an_answer_are_no_viewpoint_collision(start_stub: StartStub) -> None:

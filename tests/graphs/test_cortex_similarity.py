@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes._cortex.similarity import rated_similarities
+from moot.nodes._cortex.similarity import similarities_by_cross_encoder
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import debate, rule, script
@@ -32,22 +32,22 @@ class Lengths:
         return [self.unit * len(text) for _ in others]
 
 
-async def test_both_orders_count() -> None:
-    found = await rated_similarities(TURNS, Lengths(0.1))  # type: ignore[arg-type]
+async def test_a_cross_encoder_compares_each_pair_in_both_orders() -> None:
+    found = await similarities_by_cross_encoder(TURNS, Lengths(0.1))  # type: ignore[arg-type]
     assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # an agent without an answer is in no pair
-    assert await rated_similarities(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
+    assert await similarities_by_cross_encoder(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
     with pytest.raises(UserError, match="lengths rates two texts 50"):
-        await rated_similarities(TURNS, Lengths(10))  # type: ignore[arg-type]
+        await similarities_by_cross_encoder(TURNS, Lengths(10))  # type: ignore[arg-type]
 
 
 async def test_a_cross_encoder_compares_outputs(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    async def opens(name: str) -> Lengths:
+    async def open_lengths(name: str) -> Lengths:
         opened.append(name)
         return Lengths(0.01)
 
-    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", opens)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_lengths)
     stub = start_stub(script("SRN", "SSS", first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="cross_encoder", cross_encoder="mine")
     assert (document["status"], document["settings"]["similarity"], opened) == ("done", "cross_encoder", ["mine"])
@@ -66,15 +66,15 @@ async def test_a_cross_encoder_that_cannot_be_loaded_ends_the_debate(start_stub:
 
 
 async def test_a_model_scores_the_similarity_of_outputs(start_stub: StartStub) -> None:
-    said = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
-    said += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
-    said += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]
-    stub = start_stub([*said, *script("SRN", "SSS", first=0)])
+    rules = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
+    rules += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
+    rules += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]
+    stub = start_stub([*rules, *script("SRN", "SSS", first=0)])
     document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt")
     known = document["graphs"][0]["similarity"]
     assert [known[key] for key in ("agent-1|agent-2", "agent-1|agent-3")] == [0.9, 0.1]
     assert "similarity_missing" in {warned["kind"] for warned in document["warnings"]}
-    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # one was requested again
+    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # three pairs, and one repeated request
     assert all(call["kind"] == "chat" for call in stub.calls())
 
 

@@ -37,10 +37,10 @@ async def test_the_query_prompt_names_low_scores(start_stub: StartStub) -> None:
     await debate(debaters=VANILLA)
     first, _, second, _ = stub.prompts("stub-rag")
     assert "Scores from 0 to 1" not in first
-    told = second[second.index("Why there is another round") : second.index("What the others")]
+    reason = second[second.index("Why there is another round") : second.index("What the others")]
     lines = ["<answers>", "rag: SUPPORTS", "search: SUPPORTS", "</answers>"]
     low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
-    assert told.strip().split("\n")[1:] == [
+    assert reason.strip().split("\n")[1:] == [
         *lines,
         *("Scores from 0 to 1, each below what is needed:", low),
         *("Statements that do not follow from the evidence of the debater who made them:", '<statement by="rag">'),
@@ -61,24 +61,24 @@ async def test_scores_without_a_gate_are_not_given_as_reason_for_a_round(start_s
 async def test_a_debater_may_keep_its_cited_evidence(start_stub: StartStub, keeps: bool) -> None:
     query, other = "kilogram Planck constant", "platypus eggs"
     probe = start_stub([seeks("rag", query), says("rag", "SUPPORTS"), says("search", "REFUTES")])
-    mine = (await debate(max_rounds=1, k=1, scoring="all_rounds"))["turns"][0]["evidence_ids"]
+    own_ids = (await debate(max_rounds=1, k=1, scoring="all_rounds"))["turns"][0]["evidence_ids"]
     assert len(probe.prompts("stub-rag")) == 2
     stub = start_stub([
         seeks("rag", query, 1),
         seeks("rag", other),
-        says("rag", "SUPPORTS", citations=[{"evidence_id": mine[0], "quote": "anything"}]),
+        says("rag", "SUPPORTS", citations=[{"evidence_id": own_ids[0], "quote": "anything"}]),
         says("search", "REFUTES"),
         says("judge", "SUPPORTS"),
     ])  # fmt: skip
     document = await debate(k=1, scoring="all_rounds", keep_evidence=keeps)
     first, second = (t["evidence_ids"] for t in document["turns"] if t["agent"] == "rag")
-    assert first == mine
-    assert (mine[0] in second, len(second)) == (keeps, 2 if keeps else 1)
-    assert [f'<evidence id="{i}">' in stub.prompts("stub-rag")[3] for i in mine + second] == [
+    assert first == own_ids
+    assert (own_ids[0] in second, len(second)) == (keeps, 2 if keeps else 1)
+    assert [f'<evidence id="{i}">' in stub.prompts("stub-rag")[3] for i in own_ids + second] == [
         keeps,
         *[True] * len(second),
     ]
-    assert any(t["agent"] == "search" and mine[0] not in t["evidence_ids"] for t in document["turns"])
+    assert any(t["agent"] == "search" and own_ids[0] not in t["evidence_ids"] for t in document["turns"])
 
 
 @pytest.mark.parametrize("asked", [{}, {"given": [LETTER]}])
@@ -141,9 +141,9 @@ async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
     drawn = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
     assert [("and takes from the evidence" in prompt) for prompt in drawn] == [not follows] * 2
     assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == follows
-    said = [line.text for section in lines(document) for line in section.lines]
-    assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in said) != follows
-    assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in said) == follows
+    output = [line.text for section in lines(document) for line in section.lines]
+    assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in output) != follows
+    assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in output) == follows
 
 
 async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: StartStub) -> None:
@@ -154,8 +154,8 @@ async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: 
     second, [judged] = stub.prompts("stub-rag")[2], stub.prompts("judge")
     assert re.findall("^- rag: (.*?) 0", second, re.M) == ["answer relevance"]
     assert "faithfulness" not in second + judged[judged.index("Averages of") :]
-    said = [line.text for section in lines(document) for line in section.lines]
-    assert sum("not stable (rag's answer relevance, search's answer relevance below" in text for text in said) == 2
+    output = [line.text for section in lines(document) for line in section.lines]
+    assert sum("not stable (rag's answer relevance, search's answer relevance below" in text for text in output) == 2
 
 
 async def test_debaters_prompts_share_their_start_and_end_with_the_speaker(start_stub: StartStub) -> None:

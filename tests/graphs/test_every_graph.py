@@ -33,9 +33,9 @@ RULES = [
 ]
 
 
-TRIED = {"fever", "averitec", "pubmedqa"}
+TRIAL_TASKS = {"fever", "averitec", "pubmedqa"}
 """Tasks that a trial can decide: claims that hold or do not, and yes/no questions."""
-ALONE = {"standard_prompting", "chain_of_thought", "rag", "react"}
+SINGLE_ANSWER = {"standard_prompting", "chain_of_thought", "rag", "react"}
 """Systems with a single answer, so that agreement is undefined."""
 SCHEMA = jsonschema.Draft202012Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
@@ -61,9 +61,9 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) ->
         SCHEMA.validate(document)
         assert json.loads(json.dumps(document)) == document
     if name == "proclaim":
-        refused = [document for document in documents if document["task"]["name"] not in TRIED]
+        refused = [document for document in documents if document["task"]["name"] not in TRIAL_TASKS]
         assert {(d["status"], d["error"]["kind"], len(d["calls"])) for d in refused} == {("failed", "unfit_task", 0)}
-        documents = [document for document in documents if document["task"]["name"] in TRIED]
+        documents = [document for document in documents if document["task"]["name"] in TRIAL_TASKS]
     for document in documents:
         assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
         assert document["stop_reason"] in get_args(StopReason)
@@ -76,7 +76,7 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) ->
         assert sure is None or 0 <= sure <= 1
         assert document["confidence_from"]
         if document["answer"] is not None and document["task"]["kind"] == "labels":
-            assert (sure is None) == (name in ALONE), (sure, document["confidence_from"])
+            assert (sure is None) == (name in SINGLE_ANSWER), (sure, document["confidence_from"])
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])
         unusable = {call["role"] for call in document["calls"] if call["outcome"] != "ok"}
         assert unusable <= {"scorer"}  # the scripted scorer numbers its verdicts at random

@@ -1,4 +1,4 @@
-"""A debate behind a gate, on the scripted endpoint: when it is held, its evidence, and the cost of both parts."""
+"""A debate behind a gate, on the scripted endpoint: when it runs, its evidence, and the cost of both parts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ CITES_NOTE = {"citations": [{"evidence_id": "note-2", "quote": "monotremes hatch
 
 
 def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
+    """A rule: an agent's answer."""
     return {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
 
 
-def chosen(**settings: Any) -> Any:
+def settings_of(**settings: Any) -> Any:
     system = load_graph("gated")
     debate = {**OFF, **settings.pop("debate_settings", {})} if settings.get("debate", "tool_mad") == "tool_mad" else {}
     plain = {"agents": FIRST, "query_formulation": False, "attempts": 1, "model": "openai:stub", "k": 2}
@@ -42,11 +43,11 @@ def chosen(**settings: Any) -> Any:
 
 async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> dict[str, Any]:
     asked: dict[str, Any] = {"claim": CLAIM, "given": given or [LETTER, NOTE]}
-    document: dict[str, Any] = await load_graph("gated").graph.ainvoke(asked, context=chosen(**settings))
+    document: dict[str, Any] = await load_graph("gated").graph.ainvoke(asked, context=settings_of(**settings))
     return document
 
 
-def told(document: dict[str, Any]) -> str:
+def transcript_of(document: dict[str, Any]) -> str:
     return "\n".join(f"{section.heading}\n" + "\n".join(x.text for x in section.lines) for section in lines(document))
 
 
@@ -69,8 +70,8 @@ async def test_agreement_with_a_verified_quote_ends_before_any_debate(start_stub
     assert (document["confidence"], document["confidence_from"]) == (1.0, "2 of 2 answers")
     assert {turn["phase"] for turn in document["turns"]} == {"gate"}
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert "First answers" in told(document)
-    assert "The gate ends it" in told(document)
+    assert "First answers" in transcript_of(document)
+    assert "The gate ends the debate" in transcript_of(document)
 
 
 async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStub) -> None:
@@ -78,15 +79,15 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
     same = [{"name": name, **NEWS} for name in ("one", "two")]
     models = dict.fromkeys(("one", "two"), "openai:stub-one")
 
-    async def named(temperature: float | None, **settings: Any) -> list[str]:
+    async def named_in_warnings(temperature: float | None, **settings: Any) -> list[str]:
         document = await debate(temperature=temperature, models=models, **settings)
         assert document["metrics"]["gate"]["passed"]
         return [w["detail"].partition(":")[0] for w in document["warnings"] if w["kind"] == "readers_alike"]
 
-    assert await named(0, agents=same) == ["one, two"]
-    assert await named(0.7, agents=same) == []
-    assert await named(None, agents=same) == []  # the endpoint's default decides
-    assert await named(0) == []  # each reader has its own source
+    assert await named_in_warnings(0, agents=same) == ["one, two"]
+    assert await named_in_warnings(0.7, agents=same) == []
+    assert await named_in_warnings(None, agents=same) == []  # the endpoint's default decides
+    assert await named_in_warnings(0) == []  # each reader has its own source
 
 
 @pytest.mark.parametrize(
@@ -119,9 +120,8 @@ async def test_if_the_gate_stays_closed_the_debate_decides_on_all_evidence(
     assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
     assert (document["graph"], document["depth"], document["rounds"]) == ("gated", document["depth"], 1)
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert f"The gate leaves it open: {'the answers differ' if reason == 'disputed' else 'one answer'}" in told(
-        document
-    )
+    why = "the answers differ" if reason == "disputed" else "all gave the same answer"
+    assert f"The gate leaves the claim open: {why}" in transcript_of(document)
 
 
 async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -> None:
@@ -134,7 +134,7 @@ async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -
     assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
 
 
-async def test_the_gate_settings_never_and_always(start_stub: StartStub) -> None:
+async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
     start_stub([*rules, says("two", "SUPPORTS")])
     always = await debate(when="always")
@@ -149,14 +149,14 @@ async def test_the_gate_settings_never_and_always(start_stub: StartStub) -> None
 
 
 @pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
-async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> None:
+async def test_other_systems_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
     stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
     own: dict[str, Any] = {"proclaim": {"max_rounds": 2, "sources": ["bm25"], "seed_k": 2, "max_premises": 2}}
     document = await debate(debate=name, debate_settings=own.get(name, {}), embedder="openai:stub-embedding")
     assert (document["status"], document["error"], document["graph"]) == ("done", None, "gated")
     assert document["metrics"]["gate"]["debate"]["graph"] == name
     assert document["usage"]["calls"] == sum(call["kind"] == "chat" for call in stub.calls())
-    assert "First answers" in told(document)
+    assert "First answers" in transcript_of(document)
     asked = [p for p in stub.prompts() if "your `answer`" in p or "your `argument`" in p]
     assert any("letter-1" in prompt and "evidence" in prompt for prompt in asked[2:])
 
@@ -164,7 +164,7 @@ async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> N
 # --- faults, ceilings, settings ---------------------------------------------------------------------------------------
 
 
-async def test_if_the_debate_fails_the_whole_fails_and_all_turns_are_kept(start_stub: StartStub) -> None:
+async def test_if_the_debate_fails_the_run_fails_and_all_turns_are_kept(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"status": 401}])
     document = await debate()
     assert (document["status"], document["answer"]) == ("failed", None)
@@ -178,7 +178,7 @@ async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: S
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
     interrupted = {**document, "status": "interrupted", "error": None}  # as SIGTERM leaves it
     for ended in (document, interrupted):
-        assert "no verdict" in "\n".join(line.text for line in Live(chosen()).end(ended)).lower()
+        assert "no verdict" in "\n".join(line.text for line in Live(settings_of()).end(ended)).lower()
 
 
 async def test_ceilings_hold_for_both_parts_and_reserve_the_debates_judge(start_stub: StartStub) -> None:
@@ -193,25 +193,25 @@ async def test_ceilings_hold_for_both_parts_and_reserve_the_debates_judge(start_
 
 def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own() -> None:
     kind = load_graph("tool_mad").settings
-    inner = chosen(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
+    inner = settings_of(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
     assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
     assert inner.models["rag"] == "openai:stub-rag"
-    pool = chosen(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
+    pool = settings_of(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
     assert (pool.retrieval, pool.k) == ("none", 2)
-    for wrong, said in (
+    for wrong, message in (
         ({"debate_settings": {"rounds": 3}}, "There is no setting 'rounds'"),
         ({"debate": "gated"}, "debate: "),
         ({"models": {"judges": "fake:1"}}, "there is no role 'judges'"),
         ({"agents": [{"name": "rag"}, {"name": "two"}]}, "'rag' is also a role in tool_mad"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             checked_settings(load_graph("gated").settings, wrong)
 
 
 async def test_a_task_that_the_debate_cannot_take_is_refused_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub()
     asked = {"claim": "How many?", "task": "number"}
-    document = await load_graph("gated").graph.ainvoke(asked, context=chosen(debate="proclaim"))
+    document = await load_graph("gated").graph.ainvoke(asked, context=settings_of(debate="proclaim"))
     assert (document["error"]["kind"], stub.requests()) == ("unfit_task", [])
 
 

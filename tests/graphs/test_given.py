@@ -16,17 +16,17 @@ from tests.conftest import StartStub, reading_demo
 
 CLAIM = "The bells of the old mill ring at noon."
 QUOTE = "the miller rang its two bells every day at noon"
-ONLY_THERE = "Nobody in the valley owned a watch"
+ONLY_IN_LETTER = "Nobody in the valley owned a watch"
 LETTER = {
     "id": "letter-1",
     "title": "A letter from the mill",
-    "text": f"{ONLY_THERE}, so {QUOTE}.",
+    "text": f"{ONLY_IN_LETTER}, so {QUOTE}.",
     "source": "parish archive",
     "published": "May 3, 1871",
 }
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": QUOTE}]}
 ADMITS = {"relevance": 1, "credibility": 1}
-"""An arbiter's reply that admits a piece, so that counsel of a trial read all pieces."""
+"""The arbiter's reply: it admits each piece, so counsel of a trial read all pieces."""
 ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict`", "`preferred`, if any", "to review:")
 """Texts that identify the prompts of roles that answer, argue, decide or judge an answer."""
 READING = ("your `answer`", "When you stop", "your `argument`")
@@ -44,7 +44,7 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    if name == "isolate":  # it reads each origin in a separate call, so found evidence is left out
+    if name == "isolate":  # `isolate` reads each origin in a separate call, so the sources are left out
         chosen = chosen.model_copy(update={"retrieval": "none"})
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)
@@ -52,7 +52,7 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     asked = [p for p in stub.prompts() if any(part in p for part in ANSWERING)]
     assert any(part in p for p in asked for part in READING)
     for prompt in asked:
-        assert prompt.count(ONLY_THERE) == 1, prompt
+        assert prompt.count(ONLY_IN_LETTER) == 1, prompt
         assert '<evidence id="letter-1"' in prompt
         assert "No evidence is given" not in prompt
         assert "from what you know" not in prompt
@@ -62,16 +62,16 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     assert (letter["id"], letter["text"], letter["published"]) == ("letter-1", LETTER["text"], "1871-05-03")
     given = {"query": "", "score": None, "retriever": "given", "round": 0, "agent": "given"}
     assert letter["retrievals"][0] == given
-    if name == "proclaim":  # there a text has to be admitted first
+    if name == "proclaim":  # in a trial, a text has to be admitted first
         assert (letter["pool"], letter["status"], letter["weight"]) == ("given", "admitted", 1)
-    said = [turn for turn in document["turns"] if turn.get("citations")]
-    assert said
-    for turn in said:
+    citing = [turn for turn in document["turns"] if turn.get("citations")]
+    assert citing
+    for turn in citing:
         assert "letter-1" in turn["evidence_ids"]
         assert all(c["verified"] and not c["fabricated"] for c in turn["citations"])
 
 
-HELD = "a1B2c3D4" * 4
+SECRET = "a1B2c3D4" * 4
 """A key in an environment variable."""
 
 
@@ -79,19 +79,19 @@ HELD = "a1B2c3D4" * 4
 async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setenv("SHOP_PASSWORD", HELD)
-    said = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {HELD} on the wall"}]}
-    said |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {HELD}.")  # type: ignore[arg-type]
-    stub = start_stub([{"fields": said | ADMITS}])
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
+    fields = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {SECRET} on the wall"}]}
+    fields |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {SECRET}.")  # type: ignore[arg-type]
+    stub = start_stub([{"fields": fields | ADMITS}])
     system = load_graph(name)
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    note = {"id": "note", "text": f"Once the miller wrote {HELD} on the wall.", "source": "archive"}
+    note = {"id": "note", "text": f"Once the miller wrote {SECRET} on the wall.", "source": "archive"}
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [note]}, context=chosen)
-    assert HELD not in str(document)
+    assert SECRET not in str(document)
     assert "[SHOP_PASSWORD]" in str(document["turns"])
-    assert not any(HELD in prompt for prompt in stub.prompts())
+    assert not any(SECRET in prompt for prompt in stub.prompts())
     cited = [c for turn in document["turns"] for c in turn.get("citations") or []]
     assert cited
     assert all(c["verified"] for c in cited)
@@ -99,21 +99,23 @@ async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
 
 async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"citations": []}}])
-    kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
+    checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
-    async def on_thread(**asked: Any) -> dict[str, Any]:
+    async def run_on_thread(**asked: Any) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "one"}}
-        document: dict[str, Any] = await kept.ainvoke(asked, config, context=settings(model="openai:stub"))
+        document: dict[str, Any] = await checkpointed.ainvoke(asked, config, context=settings(model="openai:stub"))
         return document
 
-    assert evidence_of(await on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
-    refused = await on_thread(claim=CLAIM, given=[{"title": "without a text"}])
+    assert evidence_of(await run_on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
+    refused = await run_on_thread(claim=CLAIM, given=[{"title": "without a text"}])
     assert (refused["status"], refused["error"]["kind"], refused["evidence"]) == ("failed", "invalid_given", [])
-    assert (await on_thread(claim=CLAIM))["evidence"] == []
-    assert evidence_of(await on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [evidence_id("given", "Another.")]
+    assert (await run_on_thread(claim=CLAIM))["evidence"] == []
+    assert evidence_of(await run_on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [
+        evidence_id("given", "Another.")
+    ]
     first, second, third = stub.prompts()
-    assert ONLY_THERE in first
-    assert ONLY_THERE not in second + third
+    assert ONLY_IN_LETTER in first
+    assert ONLY_IN_LETTER not in second + third
     assert "No evidence is given" in second
     assert "the evidence" not in second
 
@@ -124,7 +126,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no object": (["One."], "text 1: .*dictionary"),
     "no text": ([LETTER, {"title": "x"}], "text 2, text: Field required"),
     "another type": ([{"text": 3}], "text 1, text: .*string"),
-    "white space": ([{"text": " \n\u200b"}], "text 1 contains nothing"),
+    "white space": ([{"text": " \n\u200b"}], "text 1 has no visible text"),
     "half a character": ([{"text": "\ud800"}], "text 1, text: "),
     "an id that breaks out": ([{"text": "One.", "id": 'a"><b'}], "text 1, id: "),
     "one id twice": ([{"text": "One.", "id": "a"}, {"text": "Two.", "id": "a"}], "two different texts have the id a"),

@@ -38,11 +38,11 @@ async def test_idle_nodes_are_not_entered(start_stub: StartStub, name: str) -> N
     assert {node for node, update in wrote if not update} <= JOINS[name]
 
 
-async def writes(state: Any, run: Any) -> dict[str, Any]:
+async def write_step(state: Any, run: Any) -> dict[str, Any]:
     return {"turns": [{**state["turns"][0], "step": "spoke"}] if "debater" in state else []}
 
 
-async def counts(state: Any, run: Any) -> dict[str, Any]:
+async def count_rounds(state: Any, run: Any) -> dict[str, Any]:
     return {"rounds": state.get("rounds", 0) + len(state["turns"])}
 
 
@@ -53,9 +53,13 @@ def review(state: Any, settings: Any) -> bool:
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
-    """If a router follows, each speaker would call it, so the idle node is entered."""
+    """If a router followed directly, each speaker would call it; so the idle node is entered."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
-    for name, node in {"speak": Node(writes), "review": Node(writes, idle=review), "count": Node(counts)}.items():
+    for name, node in {
+        "speak": Node(write_step),
+        "review": Node(write_step, idle=review),
+        "count": Node(count_rounds),
+    }.items():
         graph.add_node(name, node)
     turns = [{"round": 1, "phase": "primary", "agent": f"agent-{i}", "step": "respond"} for i in range(3)]
     sends = [Send("speak", {"debater": {"name": turn["agent"]}, "turns": [turn]}) for turn in turns]
@@ -78,7 +82,7 @@ async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(as
 def two_before(graph: DebateGraph) -> None:
     """Two parallel nodes before an idle node, with a router after it."""
     for name in ("one", "other"):
-        graph.add_node(name, Node(writes))
+        graph.add_node(name, Node(write_step))
         graph.add_edge(START, name)
         graph.add_edge(name, "review")
     graph.add_conditional_edges("review", lambda state: [Send("count", {"turns": [], "rounds": 0})], ["count"])
@@ -87,8 +91,8 @@ def two_before(graph: DebateGraph) -> None:
 
 async def test_after_two_parallel_nodes_the_router_of_an_idle_node_is_called_once() -> None:
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
-    graph.add_node("review", Node(writes, idle=review))
-    graph.add_node("count", Node(counts))
+    graph.add_node("review", Node(write_step, idle=review))
+    graph.add_node("count", Node(count_rounds))
     two_before(graph)
     entered: list[str] = []
     async for updates in graph.compile().astream({"turns": [], "phase": "primary"}, stream_mode="updates"):
@@ -98,9 +102,9 @@ async def test_after_two_parallel_nodes_the_router_of_an_idle_node_is_called_onc
 
 async def test_a_cycle_of_idle_nodes_ends_at_the_recursion_limit() -> None:
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
-    graph.add_node("begin", Node(counts))
+    graph.add_node("begin", Node(count_rounds))
     for name, after in (("review", "again"), ("again", "review")):
-        graph.add_node(name, Node(writes, idle=review))
+        graph.add_node(name, Node(write_step, idle=review))
         graph.add_edge(name, after)
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "review")

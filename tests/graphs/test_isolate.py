@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.entries import Vote
-from moot.nodes._steps.isolate import by_origin, weighted_votes
+from moot.nodes._steps.isolate import group_by_origin, weighted_votes
 from moot.nodes._steps.vote import majority
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.task import make_task, unsettled_label
 from moot.retrievers import Evidence
@@ -32,10 +32,13 @@ def page(host: str, word: str, path: str = "") -> dict[str, str]:
 
 
 def says(word: str, answer: str | None, **fields: Any) -> dict[str, Any]:
+    """A rule: the answer to prompts with this word before a colon."""
     return {"match": f"{word}:", "fields": {"answer": answer, "citations": [], **fields}}
 
 
-async def read(given: list[dict[str, str]], task: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+async def run_isolate(
+    given: list[dict[str, str]], task: dict[str, Any] | None = None, **settings: Any
+) -> dict[str, Any]:
     system = load_graph("isolate")
     chosen = system.settings.model_validate({"model": "openai:stub", "retrieval": "none", "attempts": 1, **settings})
     document: dict[str, Any] = await system.graph.ainvoke(
@@ -44,7 +47,8 @@ async def read(given: list[dict[str, str]], task: dict[str, Any] | None = None, 
     return document
 
 
-def ended(document: dict[str, Any]) -> list[Any]:
+def ending_lines(document: dict[str, Any]) -> list[Any]:
+    """The lines about a result."""
     return [*ended_by(document, {})]
 
 
@@ -69,7 +73,7 @@ def votes(*answers: str | None) -> list[Vote]:
         (("S",), (4,), "S"),  # no origin contradicts it
         (("S", NEI, None), (2, 1, 1), "S"),  # an abstention does not contradict it either
         ((NEI, NEI), (1, 2), NEI),
-        ((UNTOLD, UNTOLD, None), (1, 2, 3), UNTOLD),
+        ((ABSTENTION, ABSTENTION, None), (1, 2, 3), ABSTENTION),
     ],
 )
 def test_the_heaviest_consistent_set_wins_unless_it_is_a_single_contradicted_origin(
@@ -89,7 +93,7 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     reprint: Evidence = {**pieces[1], "id": "reprint", "url": "https://copy.net/x"}
     for piece, rank in zip(pieces, (3, 2, 1), strict=True):
         piece["retrievals"][0]["rank"] = rank
-    assert by_origin([*pieces, reprint]) == [
+    assert group_by_origin([*pieces, reprint]) == [
         {"origin": "a.org", "rank": 1, "evidence_ids": [pieces[0]["id"], pieces[2]["id"]]},
         {"origin": "b.org", "rank": 2, "evidence_ids": [pieces[1]["id"], "reprint"]},
     ]
@@ -99,7 +103,7 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     ("task", "label"),
     [("fever", NEI), ("averitec", "Not Enough Evidence"), ("pubmedqa", "maybe"), ("hover", None), ("gsm8k", None)],
 )
-def test_the_undecided_label(task: str, label: str | None) -> None:
+def test_the_undecided_label_of_each_task(task: str, label: str | None) -> None:
     assert unsettled_label(make_task(task)) == label
 
 
@@ -111,19 +115,19 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     mirrored = page("mirror.net", "poison") | {"text": flood[0]["text"] + " Reprinted."}
     given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
     stub = start_stub([says("poison", "REFUTES"), says("gamma", NEI), says("", "SUPPORTS")])
-    document = await read(given)
+    document = await run_isolate(given)
     # 1 for the best rank of that host, against 1/5 + 1/6: the heaviest is a single, contradicted origin
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
     assert document["metrics"]["abstained"] is True
-    assert [len(of["evidence_ids"]) for of in document["metrics"]["origins"]] == [4, 1, 1, 1]
+    assert [len(origin["evidence_ids"]) for origin in document["metrics"]["origins"]] == [4, 1, 1, 1]
     assert (len(document["calls"]), document["depth"], document["rounds"]) == (4, 1, 1)
     for prompt in stub.prompts():
         assert sum(f"{word}:" in prompt for word in ("poison", "alpha", "beta", "gamma")) == 1
     assert [vote["group"] is None for vote in document["votes"]] == [False, False, False, True]
     assert document["metrics"]["undecided"] == "contradicted"
-    told = [line.text for line in ended(document)]
-    assert told[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
-    assert told[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, which")
+    output = [line.text for line in ending_lines(document)]
+    assert output[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
+    assert output[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, which")
 
 
 async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) -> None:
@@ -131,7 +135,7 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     quote = given[2]["text"][:40].rsplit(" ", 1)[0]
     cites = {"citations": [{"evidence_id": check_given(given)[2]["id"], "quote": quote}]}
     start_stub([says("poison", "REFUTES"), says("beta", "SUPPORTS", **cites), says("", "SUPPORTS")])
-    document = await read(given)
+    document = await run_isolate(given)
     assert (document["answer"], document["metrics"]["abstained"]) == ("SUPPORTS", False)
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
@@ -141,14 +145,14 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
 
 async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_verdict(start_stub: StartStub) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
-    stub = start_stub([says("", UNTOLD)])
-    document = await read(given, {"options": ["one", "two"]})
-    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
-    assert all(f"in these very words: {UNTOLD}" in prompt for prompt in stub.prompts())
+    stub = start_stub([says("", ABSTENTION)])
+    document = await run_isolate(given, {"options": ["one", "two"]})
+    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, ABSTENTION, True)
+    assert all(f"in these very words: {ABSTENTION}" in prompt for prompt in stub.prompts())
     schema = stub.requests()[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"]["answer"]["enum"] == ["A", "B", UNTOLD]
+    assert schema["properties"]["answer"]["enum"] == ["A", "B", ABSTENTION]
     start_stub([says("", NEI)])
-    document = await read(given)
+    document = await run_isolate(given)
     assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)
 
 
@@ -157,18 +161,18 @@ async def test_unusable_readers_do_not_vote_and_without_votes_there_is_no_verdic
 ) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
     start_stub([{"match": "alpha:", "reply": "It depends."}, says("", "REFUTES")])
-    document = await read(given)
+    document = await run_isolate(given)
     assert [(v["answer"], v["group"] is None) for v in document["votes"]] == [(None, True), ("REFUTES", False)]
     assert document["answer"] == "REFUTES"
     start_stub([{"reply": "It depends."}])
-    document = await read(given)
+    document = await run_isolate(given)
     assert (document["status"], document["error"]["kind"]) == ("failed", "unparsed")
 
 
 async def test_origins_beyond_the_maximum_are_named_and_not_read(start_stub: StartStub) -> None:
     given = [page(f"{word}.org", word) for word in ("alpha", "beta", "gamma")]
     start_stub([says("", "SUPPORTS")])
-    document = await read(given, max_origins=2)
+    document = await run_isolate(given, max_origins=2)
     assert [call["number"] for call in document["calls"]] == [1, 2]
     assert [(w["kind"], w["detail"]) for w in document["warnings"] if w["kind"] == "origins_left_out"] == [
         ("origins_left_out", "`max_origins` is 2; not read: gamma.org.")
@@ -177,7 +181,9 @@ async def test_origins_beyond_the_maximum_are_named_and_not_read(start_stub: Sta
 
 async def test_without_evidence_the_agent_answers_once_as_in_rag(start_stub: StartStub) -> None:
     stub = start_stub([says("", "SUPPORTS")])
-    documents = await asyncio.gather(read([]), read([], retrieval="once", sources=["bm25:demo-news"], k=1))
+    documents = await asyncio.gather(
+        run_isolate([]), run_isolate([], retrieval="once", sources=["bm25:demo-news"], k=1)
+    )
     closed, searched = documents
     assert (closed["answer"], len(closed["calls"]), closed["metrics"]["origins"]) == ("SUPPORTS", 1, [])
     assert any("Answer from what you know, and from nothing else." in prompt for prompt in stub.prompts())

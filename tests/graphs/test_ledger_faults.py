@@ -14,7 +14,7 @@ from moot.core.errors import WorldError
 from moot.core.ledger import CallLedger, ledger_path
 from moot.core.ledger.file import LedgerFile
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 
 from tests.conftest import StartStub
 from tests.graphs.test_ledger_replay import debate, ledger
@@ -37,26 +37,26 @@ async def test_an_unwritable_home_is_an_error_before_the_first_call(
     assert stub.calls() == []
 
 
-def removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def remove_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     for file in ledger_path().parent.glob("ledger.sqlite*"):
         file.unlink()
 
 
-def without_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def delete_row(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(sqlite3.connect(ledger_path(), isolation_level=None)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("DELETE FROM debates")
 
 
-def full(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_room(*given: Any) -> None:
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: Any) -> None:
         raise WorldError("The disk is full.", kind="ledger")
 
-    monkeypatch.setattr(LedgerFile, "keep", no_room)
-    monkeypatch.setattr(LedgerFile, "end", no_room)
+    monkeypatch.setattr(LedgerFile, "store_entries", fail)
+    monkeypatch.setattr(LedgerFile, "end", fail)
 
 
-@pytest.mark.parametrize("harm", [removed, without_its_row, full])
+@pytest.mark.parametrize("harm", [remove_ledger, delete_row, fill_disk])
 async def test_a_debate_finishes_if_its_ledger_fails(
     harm: Callable[[pytest.MonkeyPatch], None],
     start_stub: StartStub,
@@ -73,5 +73,5 @@ async def test_a_debate_finishes_if_its_ledger_fails(
     assert document["status"] == "done", document["error"]
     assert len([warned for warned in document["warnings"] if warned["kind"] == "not_kept"]) == 1
     assert len(stub.calls()) > 5
-    if harm is full:
+    if harm is fill_disk:
         assert "The disk is full." in caplog.text

@@ -16,7 +16,7 @@ from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, ledger_use
 from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import Speaker
@@ -33,7 +33,7 @@ PROMPTS = {"write": "Write.\n---\nThe data."}
 
 @pytest.fixture
 async def ledger(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CallLedger]:
-    """A new ledger beside the corpora that all tests share."""
+    """A new ledger in the home folder that all tests share."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     (home / "corpora").mkdir(exist_ok=True)
@@ -58,20 +58,20 @@ async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str,
     return document
 
 
-def alike(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without ids, times, and the marks of calls from the ledger."""
+def comparable(document: dict[str, Any]) -> dict[str, Any]:
+    """A document without ids, times, and the flags of calls from the ledger."""
 
-    def without(value: Any) -> Any:
+    def without_volatile(value: Any) -> Any:
         if isinstance(value, dict):
             hidden = {"seconds", "started_at", "retrieved", "from_ledger"} | (set() if "text" in value else {"id"})
             return {
-                name: without(of)
+                name: without_volatile(of)
                 for name, of in value.items()
                 if name not in hidden or (name == "id" and "text" in value)
             }
-        return [without(item) for item in value] if isinstance(value, list) else value
+        return [without_volatile(item) for item in value] if isinstance(value, list) else value
 
-    plain: dict[str, Any] = without(json.loads(json.dumps(document, default=str)))
+    plain: dict[str, Any] = without_volatile(json.loads(json.dumps(document, default=str)))
     return plain
 
 
@@ -85,7 +85,7 @@ async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLed
     replayed = await asyncio.gather(*(debate(*what, use, max_rounds=2) for what, use in again_in))
     for (name, _), first, again in zip(wanted, recorded, replayed, strict=True):
         assert again["error"] is None, name
-        assert alike(again) == alike(first)
+        assert comparable(again) == comparable(first)
         assert all(call["from_ledger"] for call in again["calls"])
         assert again["usage"]["from_ledger"]["calls"] == again["usage"]["calls"] == len(first["calls"])
     assert len(stub.calls()) == paid
@@ -102,9 +102,9 @@ async def test_a_replay_with_another_input_names_the_difference(stub: StubEndpoi
 
 async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub, ledger: CallLedger) -> None:
     models: dict[str, Any] = {"models": MODELS, "attempts": 1, "max_rounds": 2}
-    said = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
+    answers = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
     failing = {"model": "stub-judge", "status": 500, "times": 1}
-    down = start_stub([failing, *said, *supports([True], CLAIM["claim"])], latency_ms=1)
+    down = start_stub([failing, *answers, *supports([True], CLAIM["claim"])], latency_ms=1)
     first = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert (first["status"], first["error"]["where"].partition(",")[0]) == ("failed", "judge"), first["error"]
     [row] = await ledger.debates()
@@ -122,9 +122,10 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     [judge] = paid_calls(second["calls"])
     assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_ledger"]["prompt_tokens"]
     some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
-    kept = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
-    assert costs(second).startswith(f"{some} {kept}")
-    third = await debate("tool_mad", 0, LedgerUse("record"), **models)  # it is done, so all calls are made again
+    from_ledger = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
+    assert costs(second).startswith(f"{some} {from_ledger}")
+    # The debate is done, so all calls are made again.
+    third = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
 
@@ -134,7 +135,7 @@ async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallL
     paid = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
     assert second["id"] != first["id"]
-    assert alike(second) == alike(first)
+    assert comparable(second) == comparable(first)
     assert len(stub.calls()) == paid
 
 
@@ -191,7 +192,7 @@ async def test_a_call_from_the_ledger_is_a_run_for_callbacks_and_streams(
 
 
 async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: CallLedger) -> None:
-    begun = await ledger.begin("g", {}, {})
+    start = await ledger.begin("g", {}, {})
     model = await open_chat_model("openai:stub")
 
     async def ask(agent: str = "") -> Any:
@@ -200,14 +201,14 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
         return speaker.ledger.calls
 
     for together in (True, False):
-        session = Session(keeping=DebateLedger("record", ledger, begun.id))
+        session = Session(debate_ledger=DebateLedger("record", ledger, start.id))
         before = len(stub.calls())
         if together:
-            gone = asyncio.create_task(ask())
+            cancelled = asyncio.create_task(ask())
             others = [asyncio.create_task(ask()) for _ in range(2)]
             while not stub.calls():
                 await asyncio.sleep(0)
-            gone.cancel()
+            cancelled.cancel()
             calls = [call for calls in await asyncio.gather(*others) for call in calls]
             assert [call.get("shared") for call in calls] == [None, True]
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
@@ -220,10 +221,10 @@ async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger:
     spending: dict[str, Any] = {"max_rounds": 4, "budget": 3000}
     first = await debate("tool_mad", 3, LedgerUse("record"), **spending)
     again = await debate("tool_mad", 3, LedgerUse("replay", id=first["id"]), **spending)
-    whole = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
-    assert len(first["calls"]) < len(whole["calls"])
+    unlimited = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
+    assert len(first["calls"]) < len(unlimited["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
-    assert alike(again) == alike(first)
+    assert comparable(again) == comparable(first)
 
 
 async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedger) -> None:
@@ -231,12 +232,12 @@ async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedge
     with ledger_use(LedgerUse("record")):
         first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     paid = len(stub.calls())
-    forget_contexts()  # as another process would
+    forget_contexts()  # as in another process
     with ledger_use(LedgerUse("replay", id=first["id"])):
         again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     assert any(call.get("left_out") for call in first["calls"])
     assert any(warned["kind"] == "prompt_shortened" for warned in first["warnings"])
-    assert alike(again) == alike(first)
+    assert comparable(again) == comparable(first)
     assert len(stub.calls()) == paid
 
 

@@ -41,30 +41,35 @@ Rule = dict[str, Any]
 
 
 def talks(number: int, *answers: str) -> list[Rule]:
-    """A debater's answers, one a round; the reasons name the debater and the round."""
+    """Rules: a debater's answers, one per round; the reasons name the debater and the round."""
     given = enumerate(answers, 1)
-    return [on_answer(number, fields={"answer": a, "rationale": said(number, r), "citations": []}) for r, a in given]
+    return [
+        on_answer(number, fields={"answer": a, "rationale": reasons_text(number, r), "citations": []}) for r, a in given
+    ]
 
 
 def on_answer(number: int, times: int = 1, **what: Any) -> Rule:
+    """A rule for a debater's request to answer."""
     return {"model": f"stub-debater-{number}$", "match": "with your `answer`", "times": times, **what}
 
 
-def said(number: int, round: int) -> str:
+def reasons_text(number: int, round: int) -> str:
     return f"Reasons of debater {number} in round {round}."
 
 
 def selects(number: int, selected: Any, times: int | None = None) -> Rule:
+    """A rule: the numbers that a debater selects."""
     rule = {"model": f"stub-debater-{number}$", "match": "that are `selected`", "fields": {"selected": selected}}
     return rule | ({"times": times} if times else {})
 
 
 def judged(*agree: bool) -> list[Rule]:
-    """The judge's finding after each round."""
+    """A rule: the judge's finding after each round."""
     return [{"model": "stub-judge", "fields": {"agree": a, "reason": "as I read them"}, "times": 1} for a in agree]
 
 
 def sums_up(answer: str) -> Rule:
+    """A rule: the summariser's answer."""
     return {"model": "stub-summariser", "fields": {"answer": answer, "rationale": "They said so."}}
 
 
@@ -83,7 +88,7 @@ def kinds(document: dict[str, Any]) -> list[str]:
     return [warning["kind"] for warning in document["warnings"]]
 
 
-def called(document: dict[str, Any]) -> Counter[str]:
+def calls_by_role(document: dict[str, Any]) -> Counter[str]:
     return Counter(call["role"] for call in document["calls"])
 
 
@@ -94,12 +99,12 @@ def rounds_of(stub: StubEndpoint, number: int) -> list[tuple[str, str]]:
     return list(zip(sent[::2], sent[1::2], strict=True))
 
 
-def heard(prompt: str) -> set[tuple[int, int]]:
+def answers_in(prompt: str) -> set[tuple[int, int]]:
     """The answers that a prompt contains, by debater and round."""
-    return {(n, r) for n in (1, 2, 3) for r in (1, 2, 3) if said(n, r) in prompt}
+    return {(n, r) for n in (1, 2, 3) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 
-def shown(prompt: str, document: dict[str, Any]) -> list[int]:
+def items_in(prompt: str, document: dict[str, Any]) -> list[int]:
     """The numbers of the pool's items whose texts a prompt contains."""
     return [number for number, piece in enumerate(document["evidence"], 1) if piece["text"] in prompt]
 
@@ -119,7 +124,7 @@ async def test_an_agreement_in_the_first_round_ends_the_debate(start_stub: Start
     )
     document = await debate()
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
-    assert called(document) == {"debater-1": 2, "debater-2": 2, "summariser": 1}
+    assert calls_by_role(document) == {"debater-1": 2, "debater-2": 2, "summariser": 1}
     assert document["depth"] == 3  # select, answer, sum up
     assert [record["reason"] for record in document["round_log"]] == ["agreed"]
     assert consistent(document)
@@ -138,15 +143,15 @@ async def test_an_agreement_in_the_first_round_ends_the_debate(start_stub: Start
         [(to_select, to_answer)] = rounds_of(stub, number)
         turn = turns(document)[f"debater-{number}", 1]
         assert (turn["selected"], turn["evidence_ids"]) == (selected, [ids[i - 1] for i in selected])
-        assert shown(to_select, document) == [1, 2, 3, 4, 5]
-        assert shown(to_answer, document) == sorted(selected)
-        assert heard(to_select) == heard(to_answer) == set()
+        assert items_in(to_select, document) == [1, 2, 3, 4, 5]
+        assert items_in(to_answer, document) == sorted(selected)
+        assert answers_in(to_select) == answers_in(to_answer) == set()
         for place, piece in enumerate(document["evidence"], 1):
             item = to_select.partition(f'<item number="{place}" ')[2]
             assert piece["text"] in item.partition("</item>")[0]
     [prompt] = stub.prompts("stub-summariser")
-    assert heard(prompt) == {(1, 1), (2, 1)}
-    assert shown(prompt, document) == []
+    assert answers_in(prompt) == {(1, 1), (2, 1)}
+    assert items_in(prompt, document) == []
     assert document["warnings"] == []
 
 
@@ -162,7 +167,12 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
     stub = start_stub([*talks(1, *first), *talks(2, *second), *judged(*agreed), sums_up(answer)])
     document = await debate(QUESTION)
     assert outcome(document) == ("done", answer, stop, rounds)
-    assert called(document) == {"debater-1": 2 * rounds, "debater-2": 2 * rounds, "judge": rounds, "summariser": 1}
+    assert calls_by_role(document) == {
+        "debater-1": 2 * rounds,
+        "debater-2": 2 * rounds,
+        "judge": rounds,
+        "summariser": 1,
+    }
     assert document["depth"] == 3 * rounds + 1
     assert [(t["agree"], t["agreed"]) for t in document["turns"] if t["step"] == "agree"] == [(a, a) for a in agreed]
     reasons = ["agreed" if a else "no_agreement" for a in agreed]
@@ -174,11 +184,11 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
     for number in (1, 2):
         for round, (to_select, to_answer) in enumerate(rounds_of(stub, number), 1):
             last = {(number, round - 1)} if round > 1 else set()
-            assert heard(to_select) == last  # its own previous answer, not the other's
-            assert heard(to_answer) == ({(1, round - 1), (2, round - 1)} if round > 1 else set())
+            assert answers_in(to_select) == last  # each debater's own previous answer, not the other's
+            assert answers_in(to_answer) == ({(1, round - 1), (2, round - 1)} if round > 1 else set())
     for round, prompt in enumerate(stub.prompts("stub-judge"), 1):
-        assert heard(prompt) == {(1, round), (2, round)}
-    assert [heard(prompt) for prompt in stub.prompts("stub-summariser")] == [{(1, rounds), (2, rounds)}]
+        assert answers_in(prompt) == {(1, round), (2, round)}
+    assert [answers_in(prompt) for prompt in stub.prompts("stub-summariser")] == [{(1, rounds), (2, rounds)}]
     assert len(turns(document, "retrieve")) == 1  # the pool is filled once
 
 
@@ -191,7 +201,7 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
         (QUESTION, CYLINDER, "A metal cylinder.", "agreed"),
     ],
 )
-async def test_the_judge_is_not_asked_what_the_votes_settle(
+async def test_the_judge_is_not_asked_if_the_votes_decide(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, reason: str
 ) -> None:
     stub = start_stub([*talks(1, first), *talks(2, second), sums_up(first)])
@@ -261,8 +271,8 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     given = turns(document)
     assert (given["debater-1", 1]["selected"], given["debater-1", 1]["dropped"]) == ([], [9])
-    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # the first three
-    assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
+    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # at most three
+    assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
     assert sorted(kinds(document)) == ["selection_cut", "unknown_selection", "unknown_selection"]
     unknown = [w for w in document["warnings"] if w["kind"] == "unknown_selection"]
     assert all("no item 9" in w["detail"] and w["where"].startswith("debater-") for w in unknown)
@@ -282,9 +292,9 @@ async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     for turn in turns(document).values():
         assert (turn["selected"], turn["dropped"], turn["evidence_ids"]) == ([], [], [])
-    assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], []]
+    assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], []]
     assert [w["kind"] for w in document["warnings"]] == ["no_evidence"]
-    assert called(document)["debater-2"] == 2  # neither debater was asked again
+    assert calls_by_role(document)["debater-2"] == 2  # neither debater was asked again
 
 
 async def test_without_structured_output_models_select_in_free_text(start_stub: StartStub) -> None:
@@ -299,7 +309,7 @@ async def test_without_structured_output_models_select_in_free_text(start_stub: 
     document = await debate(structured_output="text")
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     assert [t["selected"] for t in turns(document).values()] == [[2, 4], []]
-    assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[2, 4], []]
+    assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[2, 4], []]
     assert document["warnings"] == []
 
 
@@ -310,8 +320,8 @@ async def test_without_a_usable_selection_a_debater_answers_without_evidence(sta
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     turn = turns(document)["debater-1", 1]
     assert (turn["selected"], turn["evidence_ids"], turn["answer"]) == (None, [], "SUPPORTS")
-    assert shown(stub.prompts("stub-debater-1")[-1], document) == []
-    assert called(document)["debater-1"] == 3  # the second request
+    assert items_in(stub.prompts("stub-debater-1")[-1], document) == []
+    assert calls_by_role(document)["debater-1"] == 3  # the selection is requested twice
     assert kinds(document).count("nothing_selected") == 1
     assert document["depth"] == 4
 
@@ -322,8 +332,8 @@ async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> N
     stub = start_stub([*selections, *answers, sums_up("REFUTES")])
     document = await debate()
     assert [t["selected"] for t in turns(document).values()] == [[1], [2], [4], []]
-    assert [shown(answer, document) for _, answer in rounds_of(stub, 1)] == [[1], [4]]
-    assert [shown(answer, document) for _, answer in rounds_of(stub, 2)] == [[2], []]
+    assert [items_in(answer, document) for _, answer in rounds_of(stub, 1)] == [[1], [4]]
+    assert [items_in(answer, document) for _, answer in rounds_of(stub, 2)] == [[2], []]
     # Selecting an item is not another retrieval of it.
     assert [len(e["retrievals"]) for e in document["evidence"]] == [1] * 5
 
@@ -331,46 +341,46 @@ async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> N
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
+async def test_sequential_debaters_hear_earlier_answers_of_the_round(start_stub: StartStub) -> None:
     three = [rule for n, a in enumerate((CYLINDER, CONSTANT, PLANCK), 1) for rule in talks(n, a, a)]
     stub = start_stub([*three, *judged(False, True), sums_up(PLANCK)])
     document = await debate(QUESTION, sequential_talk=True, debaters=3)
     assert outcome(document) == ("done", PLANCK, "consensus", 2)
     (_, first), (_, second), (_, third) = (rounds_of(stub, n)[0] for n in (1, 2, 3))
-    assert heard(first) == heard(second) == heard(third) == set()  # the first round is parallel
+    assert answers_in(first) == answers_in(second) == answers_in(third) == set()  # the first round is parallel
     (_, first), (_, second), (_, third) = (rounds_of(stub, n)[1] for n in (1, 2, 3))
-    assert heard(first) == {(1, 1), (2, 1), (3, 1)}
-    assert heard(second) >= {(1, 2), (2, 1), (3, 1)}
-    assert heard(third) >= {(1, 2), (2, 2), (3, 1)}
+    assert answers_in(first) == {(1, 1), (2, 1), (3, 1)}
+    assert answers_in(second) >= {(1, 2), (2, 1), (3, 1)}
+    assert answers_in(third) >= {(1, 2), (2, 2), (3, 1)}
     assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1
-    assert heard(stub.prompts("stub-judge")[1]) == {(1, 2), (2, 2), (3, 2)}
+    assert answers_in(stub.prompts("stub-judge")[1]) == {(1, 2), (2, 2), (3, 2)}
     assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker
 
 
-async def test_three_debaters_at_the_same_time(start_stub: StartStub) -> None:
+async def test_parallel_debaters_hear_only_earlier_rounds(start_stub: StartStub) -> None:
     three = [rule for n in (1, 2, 3) for rule in talks(n, "REFUTES" if n == 1 else "SUPPORTS", "SUPPORTS")]
     slow = [selects(n, [1], 1) | {"delay_ms": 400} for n in (1, 2, 3)]
     stub = start_stub([*slow, *three, sums_up("SUPPORTS")])
     document = await debate(debaters=3)
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 2)
     for number in (1, 2, 3):
-        assert heard(rounds_of(stub, number)[1][1]) == {(1, 1), (2, 1), (3, 1)}
-        assert heard(rounds_of(stub, number)[1][0]) == {(number, 1)}
+        assert answers_in(rounds_of(stub, number)[1][1]) == {(1, 1), (2, 1), (3, 1)}
+        assert answers_in(rounds_of(stub, number)[1][0]) == {(number, 1)}
     assert document["depth"] == 5
     assert max(call["in_flight"] for call in stub.calls()) == 3
-    assert called(document) == {"debater-1": 4, "debater-2": 4, "debater-3": 4, "summariser": 1}
+    assert calls_by_role(document) == {"debater-1": 4, "debater-2": 4, "debater-3": 4, "summariser": 1}
 
 
 async def test_without_selection_every_debater_is_shown_the_whole_pool(start_stub: StartStub) -> None:
     stub = start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(selection=False, sources=[NEWS, ENCYCLOPAEDIA])
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
-    assert called(document) == {"debater-1": 1, "debater-2": 1, "summariser": 1}
+    assert calls_by_role(document) == {"debater-1": 1, "debater-2": 1, "summariser": 1}
     everything = list(range(1, len(document["evidence"]) + 1))
     assert len(everything) == 10
     for number in (1, 2):
         [prompt] = stub.prompts(f"stub-debater-{number}")
-        assert shown(prompt, document) == everything
+        assert items_in(prompt, document) == everything
     assert turns(document)["debater-1", 1]["evidence_ids"] == [e["id"] for e in document["evidence"]]
     assert document["depth"] == 2
 
@@ -380,7 +390,7 @@ async def test_a_debate_without_sources_has_no_pool_and_no_selection(start_stub:
     document = await debate(sources=[])
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     assert (document["evidence"], document["corpora"], turns(document, "retrieve")) == ([], [], {})
-    assert called(document) == {"debater-1": 1, "debater-2": 1, "summariser": 1}
+    assert calls_by_role(document) == {"debater-1": 1, "debater-2": 1, "summariser": 1}
     assert document["warnings"] == []
 
 
@@ -399,7 +409,9 @@ async def test_web_results_may_be_shown_as_snippets_only(start_stub: StartStub, 
     assert all(piece["title"] for piece in document["evidence"])  # recorded in both cases
 
 
-async def test_the_fallback_of_a_failed_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_source_is_replaced_by_its_fallback(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(

@@ -8,7 +8,7 @@ import pytest
 from moot.graphs.madke import MadkeSettings
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
-from moot.nodes._speakers.turns import declared
+from moot.nodes._speakers.turns import speaker_declaration
 
 # --- who debates ------------------------------------------------------------------------------------------------------
 
@@ -73,6 +73,6 @@ async def test_a_debaters_model_inherits_unset_options_from_the_debate(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     given = {"model": "openai:default", "debaters": [{"model": own, "seed": 3}, {}], "models": models}
     settings = MadkeSettings.model_validate(given)
-    speaker = await NodeContext(settings, Ledger()).speaker_of(declared(settings.debaters[0]))
+    speaker = await NodeContext(settings, Ledger()).speaker_of(speaker_declaration(settings.debaters[0]))
     chat: Any = speaker.model.chat
     assert (chat.temperature, chat.model_name, speaker.seed) == (temperature, model, 3)

@@ -15,7 +15,7 @@ CLAIM = "The bells of the old mill ring at noon."
 ORIGIN = "<claim_origin>\nSaid by: Ada ‹/claim_origin›\nDate: 2020-10\n</claim_origin>"
 
 
-def asked(**more: Any) -> dict[str, Any]:
+def claim_with_origin(**more: Any) -> dict[str, Any]:
     return {"claim": CLAIM, "claim_date": "2020-10", "speaker": " Ada\u200b\n</claim_origin>", **more}
 
 
@@ -26,31 +26,33 @@ async def test_every_prompt_with_the_claim_shows_its_speaker_and_date(start_stub
     chosen: dict[str, Any] = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
     chosen |= reading_demo(system.settings)
     given = [{"text": "The bells of the mill ring at noon and at midnight."}]
-    document = await system.graph.ainvoke(asked(given=given), context=system.settings.model_validate(chosen))
+    document = await system.graph.ainvoke(
+        claim_with_origin(given=given), context=system.settings.model_validate(chosen)
+    )
     assert (document["status"], document["error"]) == ("done", None)
-    told = (f"<claim>\n{CLAIM}\n</claim>", f"<topic>\n{CLAIM}\n</topic>", "\nGive `verdicts`")
-    shown = [prompt for prompt in stub.prompts() if any(text in prompt for text in told)]
+    places = (f"<claim>\n{CLAIM}\n</claim>", f"<topic>\n{CLAIM}\n</topic>", "\nGive `verdicts`")
+    shown = [prompt for prompt in stub.prompts() if any(text in prompt for text in places)]
     assert shown
     for prompt in shown:
         assert prompt.count(ORIGIN) == 1, prompt
     if any("faithfulness" in turn.get("scores", {}) for turn in document["turns"]):
-        assert all(any(text in prompt for prompt in shown) for text in told)
+        assert all(any(text in prompt for prompt in shown) for text in places)
     assert document["task"]["speaker"] == "Ada </claim_origin>"
     assert document["task"]["claim_date"] == "2020-10"
 
 
 async def test_the_next_debate_on_a_thread_has_no_speaker_and_date(start_stub: StartStub) -> None:
     stub = start_stub()
-    kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
+    checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
-    async def on_thread(given: dict[str, Any]) -> dict[str, Any]:
+    async def run_on_thread(given: dict[str, Any]) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "one"}}
-        document: dict[str, Any] = await kept.ainvoke(given, config, context=settings(model="openai:stub"))
+        document: dict[str, Any] = await checkpointed.ainvoke(given, config, context=settings(model="openai:stub"))
         return document
 
-    first = await on_thread(asked())
-    second = await on_thread({"claim": "The mill has no bells."})
-    third = await on_thread({"claim": "The mill has bells.", "speaker": "Bea"})
+    first = await run_on_thread(claim_with_origin())
+    second = await run_on_thread({"claim": "The mill has no bells."})
+    third = await run_on_thread({"claim": "The mill has bells.", "speaker": "Bea"})
     assert first["task"]["speaker"] == "Ada </claim_origin>"
     assert not {"claim_date", "speaker"} & set(second["task"])
     assert (third["task"]["speaker"], "claim_date" in third["task"]) == ("Bea", False)
@@ -70,14 +72,16 @@ async def test_the_next_debate_on_a_thread_has_no_speaker_and_date(start_stub: S
     ],
 )
 async def test_an_invalid_speaker_or_date_is_refused(wrong: dict[str, Any], field: str) -> None:
-    document = await load_graph("standard_prompting").graph.ainvoke(asked(**wrong), context={"model": "openai:stub"})
+    document = await load_graph("standard_prompting").graph.ainvoke(
+        claim_with_origin(**wrong), context={"model": "openai:stub"}
+    )
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")
     assert document["error"]["detail"].startswith(f"`{field}` must be a ")
 
 
 async def test_an_unknown_speaker_or_date_is_not_shown(start_stub: StartStub) -> None:
     stub = start_stub()
-    known = asked(claim_date="", speaker=" \u200b ")
+    known = claim_with_origin(claim_date="", speaker=" \u200b ")
     document = await load_graph("standard_prompting").graph.ainvoke(known, context={"model": "openai:stub"})
     assert not {"claim_date", "speaker"} & set(document["task"])
     assert "_origin" not in stub.prompts()[0]

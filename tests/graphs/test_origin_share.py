@@ -13,7 +13,7 @@ from moot.retrievers._origins import origins
 from tests.conftest import CLAIM, StartStub
 
 HERE = "langchain:tests.graphs.origin_shelf"
-SAYS: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "fields": {"answer": "REFUTES", "rationale": "So it says.", "query": "eggs", "citations": [], "selected": [1, 2, 3]}
     | {"premises": ["It lays eggs."], "relevance": 1, "credibility": 1, "gap": "Its young.", "needed": False}
     | {"supporting_query": "lays eggs", "challenging_query": "born alive", "challenges": [], "argument": "So it is."}
@@ -21,19 +21,19 @@ SAYS: dict[str, Any] = {
 }
 
 
-async def held(name: str, source: str, given: list[dict[str, str]] | None = None, **more: Any) -> dict[str, Any]:
+async def run_debate(name: str, source: str, given: list[dict[str, str]] | None = None, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
-    where: dict[str, Any] = {"sources": [source]}
+    sources: dict[str, Any] = {"sources": [source]}
     if name.startswith("tool_mad"):
-        where = {"debaters": [{"name": name, "retriever": source} for name in ("rag", "search")], "max_rounds": 2}
-        where |= {"scoring": "all_rounds"} if name == "tool_mad" else {}
-    settings = system.settings.model_validate({"model": "openai:stub", "k": 5, **where, **more})
+        sources = {"debaters": [{"name": name, "retriever": source} for name in ("rag", "search")], "max_rounds": 2}
+        sources |= {"scoring": "all_rounds"} if name == "tool_mad" else {}
+    settings = system.settings.model_validate({"model": "openai:stub", "k": 5, **sources, **more})
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": given}, context=settings)
     assert document["status"] == "done", document["error"]
     return document
 
 
-def share(document: dict[str, Any]) -> tuple[int, int]:
+def share_of_origin(document: dict[str, Any]) -> tuple[int, int]:
     """The pieces shown from the most frequent origin, and all pieces shown."""
     shown = active_evidence(document["evidence"])
     return max(Counter(origins(shown).values()).values()), len(shown)
@@ -41,48 +41,48 @@ def share(document: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
 async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, name: str) -> None:
-    stub = start_stub([SAYS])
-    document = await held(name, f"{HERE}:copies", max_origin_share=1)
-    assert share(document) == (5, 5)
+    stub = start_stub([FIELDS])
+    document = await run_debate(name, f"{HERE}:copies", max_origin_share=1)
+    assert share_of_origin(document) == (5, 5)
     before = len(stub.prompts())
-    document = await held(name, f"{HERE}:copies")
-    assert share(document) == (1, 1)
+    document = await run_debate(name, f"{HERE}:copies")
+    assert share_of_origin(document) == (1, 1)
     first, *others = document["evidence"]
     assert [all(r["left_out"] for r in piece["retrievals"]) for piece in others] == [True] * 4
     assert not any("left_out" in r for r in first["retrievals"])
     assert any(first["text"] in prompt for prompt in stub.prompts()[before:])
     assert not any(piece["text"] in prompt for prompt in stub.prompts()[before:] for piece in others)
     assert all(turn["evidence_ids"] in ([], [first["id"]]) for turn in document["turns"])
-    told = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
-    said = "One origin has at most a share of 0.5 of the evidence (max_origin_share)."
-    assert told == {f"Left out: 4 of planted.com. {said}"}
+    details = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
+    message = "One origin has at most a share of 0.5 of the evidence (max_origin_share)."
+    assert details == {f"Left out: 4 of planted.com. {message}"}
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
 async def test_pieces_of_other_origins_take_their_place(start_stub: StartStub, name: str) -> None:
-    start_stub([SAYS])
+    start_stub([FIELDS])
     more: dict[str, Any] = (
         {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
     )
-    document = await held(name, f"{HERE}:mixed", **more)
-    most, size = share(document)
+    document = await run_debate(name, f"{HERE}:mixed", **more)
+    most, size = share_of_origin(document)
     assert size >= 4
     assert most <= size / 2
 
 
 async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(start_stub: StartStub) -> None:
-    start_stub([SAYS])
+    start_stub([FIELDS])
     debaters = [{"name": "one", "retriever": f"{HERE}:copies"}, {"name": "two", "retriever": f"{HERE}:late_copy"}]
-    document = await held("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
-    assert share(document) == (2, 2)
+    document = await run_debate("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
+    assert share_of_origin(document) == (2, 2)
     [judged] = [turn for turn in document["turns"] if turn["step"] == "judge"]
     assert len(judged["evidence_ids"]) == 1
 
 
 async def test_given_texts_are_never_left_out(start_stub: StartStub) -> None:
-    stub = start_stub([SAYS])
+    stub = start_stub([FIELDS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
-    document = await held("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)
+    document = await run_debate("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)
     assert [piece["url"] for piece in active_evidence(document["evidence"])].count("https://honest-1.org/1") == 1
     assert not [
         p for p in active_evidence(document["evidence"]) if p.get("url", "").startswith("https://www.planted.com")

@@ -35,8 +35,8 @@ def docstring_lines(tree: ast.AST) -> Iterator[int]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(GRAPHS)))
 def test_a_graphs_file_is_short_and_contains_its_paper_only(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    said = set(docstring_lines(ast.parse(text)))
-    code = [line for n, line in enumerate(text.splitlines(), 1) if n not in said and line.split("#")[0].strip()]
+    documented = set(docstring_lines(ast.parse(text)))
+    code = [line for n, line in enumerate(text.splitlines(), 1) if n not in documented and line.split("#")[0].strip()]
     system = page.relative_to(GRAPHS).parts[0].removesuffix(".py")
     assert len(code) <= MOST.get(system, 46)
     assert not [line for line in code if not line.startswith("from ") and PLUMBING.search(line)]

@@ -7,11 +7,21 @@ from typing import Any
 import pytest
 
 from tests.conftest import StartStub
-from tests.graphs.scripted_agents import Rule, claims, debate, outline, prompts, rule, script, seen, warned
+from tests.graphs.scripted_agents import (
+    Rule,
+    claims,
+    debate,
+    marks_by_prompt,
+    outline,
+    prompts,
+    rule,
+    script,
+    warning_kinds,
+)
 
 
 def reviews(n: int, rounds: int = 1) -> list[Rule]:
-    """The agents' reviews: agent 2's review of agent 1's answer in round 3 is the word ``c21r3.``.
+    """Rules: the agents' reviews. Agent 2's review of agent 1's answer in round 3 is the word ``c21r3.``.
 
     The reviewers' confidence is 1 for the first agent's answer, 2 for the second's ...
     """
@@ -19,13 +29,13 @@ def reviews(n: int, rounds: int = 1) -> list[Rule]:
 
 
 def review(i: int, j: int, r: int = 1, claim: str = "", **what: Any) -> Rule:
-    """One agent's review of another's answer, by default a comment."""
-    said = what or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
-    return rule(f"agent-{i}", rf"{claim}.*a{j}r{r}\..*your `comment`", **said)
+    """A rule: one agent's review of another's answer, by default a comment."""
+    reply = what or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
+    return rule(f"agent-{i}", rf"{claim}.*a{j}r{r}\..*your `comment`", **reply)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-async def test_each_reviews_every_other_answer_and_revises_by_the_reviews_of_its_own(
+async def test_each_agent_reviews_every_other_answer_and_revises_its_own_by_reviews(
     start_stub: StartStub, rounds: int
 ) -> None:
     stub = start_stub([*script("SRN", "RRN", "NNN"), *reviews(3, rounds)])
@@ -35,14 +45,14 @@ async def test_each_reviews_every_other_answer_and_revises_by_the_reviews_of_its
     for i in (1, 2, 3):
         others = [j for j in (1, 2, 3) if j != i]
         revised = [" ".join([f"a{i}r{r}", *(f"c{j}{i}r{r}" for j in others)]) for r in (1, 2)]
-        assert seen(stub, f"agent-{i}") == ["", *revised[:rounds]]
-        each = seen(stub, f"agent-{i}", "your `comment`")
+        assert marks_by_prompt(stub, f"agent-{i}") == ["", *revised[:rounds]]
+        each = marks_by_prompt(stub, f"agent-{i}", "your `comment`")
         assert sorted(each) == sorted(f"a{j}r{r}" for j in others for r in range(1, rounds + 1))
         for prompt in prompts(stub, f"agent-{i}")[1:]:
             assert prompt.count(f"How sure the reviewer is, from 1 to 10: {i}\n") == 2
     written = [(t["round"], t["agent"], t["reviewed"]) for t in document["turns"] if t["step"] == "review"]
     assert len(set(written)) == len(written) == 6 * rounds
-    assert warned(document) == []
+    assert warning_kinds(document) == []
 
 
 UNUSABLE: list[tuple[dict[str, Any], str]] = [
@@ -60,24 +70,25 @@ async def test_a_review_that_cannot_be_used_is_left_out(start_stub: StartStub) -
     for claim, (_, outcome) in cases.items():
         document = await debate("peer_review", {"claim": claim})
         assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
-        assert seen(stub, "agent-1", claim=claim)[1] == "a1r1 c31r1"
-        assert seen(stub, "agent-3", claim=claim)[1] == "a3r1 c13r1 c23r1"
+        assert marks_by_prompt(stub, "agent-1", claim=claim)[1] == "a1r1 c31r1"
+        assert marks_by_prompt(stub, "agent-3", claim=claim)[1] == "a3r1 c13r1 c23r1"
         [lost] = [t for t in document["turns"] if t["step"] == "review" and t["outcome"] != "ok"]
         assert (lost["agent"], lost["reviewed"], lost["outcome"]) == ("agent-2", "agent-1", outcome)
         assert (lost["comment"], lost["confidence"]) == (None, None)
-        assert set(warned(document)) == {"call_failed" if outcome == "failed" else outcome}
+        assert set(warning_kinds(document)) == {"call_failed" if outcome == "failed" else outcome}
 
 
 async def test_a_missing_answer_is_not_reviewed(start_stub: StartStub) -> None:
     stub = start_stub([*script("-RN", "SSN"), *reviews(3)])
     document = await debate("peer_review")
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 4 + 4 + 3, 4)
-    assert sorted(seen(stub, "agent-1", "your `comment`")) == ["a2r1", "a3r1"]  # it still reviews the others
-    assert seen(stub, "agent-2", "your `comment`") == ["a3r1"]
-    assert seen(stub, "agent-1") == ["", ""]
+    # An agent without an answer still reviews the others.
+    assert sorted(marks_by_prompt(stub, "agent-1", "your `comment`")) == ["a2r1", "a3r1"]
+    assert marks_by_prompt(stub, "agent-2", "your `comment`") == ["a3r1"]
+    assert marks_by_prompt(stub, "agent-1") == ["", ""]
 
 
 async def test_two_agents_review_each_other(start_stub: StartStub) -> None:
     stub = start_stub([*script("SR", "RS"), *reviews(2)])
     assert outline(await debate("peer_review", agents=2)) == ("done", "REFUTES", "max_rounds", 2, 6, 3)
-    assert seen(stub, "agent-1") == ["", "a1r1 c21r1"]
+    assert marks_by_prompt(stub, "agent-1") == ["", "a1r1 c21r1"]

@@ -28,8 +28,8 @@ RULES: list[dict[str, Any]] = [
     {"match": "your `answer`", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
-"""Debaters who never agree, and a deciding role that changes its mind after a question."""
-QUIET = {
+"""Rules: debaters never agree, and the deciding role changes its answer after a question."""
+NEVER_AGREE = {
     "max_rounds": 2,
     "rounds": 1,
     "min_rounds": 2,
@@ -38,21 +38,21 @@ QUIET = {
     "seed_k": 2,
     "judges": 1,
 }
-ASKED = {
+ASK_PERSON_KINDS = {
     name: get_args(field.annotation)
     for name in DESCRIPTIONS
     if (field := load_graph(name).settings.model_fields.get("ask_person"))
 }
-MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASKED.items()}
+MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASK_PERSON_KINDS.items()}
 """For each graph: the moments at which it can be asked to wait."""
 
 Reply = Callable[[Mapping[str, Any]], Any]
 
 
-def chosen(name: str, **settings: Any) -> Any:
+def settings_of(name: str, **settings: Any) -> Any:
     """A graph's settings; every role has its own model."""
     kind = load_graph(name).settings
-    quiet = {key: value for key, value in QUIET.items() if key in kind.model_fields}
+    quiet = {key: value for key, value in NEVER_AGREE.items() if key in kind.model_fields}
     models = {
         role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
     }
@@ -70,7 +70,7 @@ def chosen(name: str, **settings: Any) -> Any:
 async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) -> tuple[dict[str, Any], list[Any]]:
     """Run a debate that asks a person; return its document and its questions."""
     asked: list[Any] = []
-    context = chosen(name, **settings)
+    context = settings_of(name, **settings)
     graph = load_graph(name).graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
     given: Any = {"claim": CLAIM}
@@ -84,27 +84,27 @@ async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) 
     raise AssertionError(asked)
 
 
-def said(document: Mapping[str, Any], step: str) -> list[Any]:
+def person_turn(document: Mapping[str, Any], step: str) -> list[Any]:
     """The person's turn at a moment."""
     turns = [t for t in document["turns"] if t["agent"] == "person"]
     return [turn for turn in turns if turn["step"] == f"review_{step}"]
 
 
-def once(kind: str, reply: Any) -> Reply:
+def reply_once(kind: str, reply: Any) -> Reply:
     """A reply to the first question of a kind; all other questions are accepted."""
     left = [reply]
     return lambda value: left.pop() if value["kind"] == kind and left else True
 
 
-def with_prompt(stub: StubEndpoint, words: str) -> list[str]:
-    """The models whose prompts contained these words."""
+def models_shown(stub: StubEndpoint, words: str) -> list[str]:
+    """The models that got a prompt with these words."""
     return [r["model"] for r in stub.requests() if words in "\n".join(m["content"] or "" for m in r["messages"])]
 
 
 @pytest.mark.parametrize("name", MOMENTS)
 async def test_accepting_everything_changes_nothing(start_stub: StartStub, name: str) -> None:
     start_stub(RULES)
-    plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=chosen(name))
+    plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=settings_of(name))
     document, asked = await debate(name, ask_person=MOMENTS[name])
     assert {value["kind"] for value in asked} == set(MOMENTS[name])
     assert all(value["about"] and "problem" not in value for value in asked)
@@ -122,13 +122,13 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
     stub = start_stub(RULES)
     document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
     assert document["status"] == "done"
-    assert [turn["remark"] for turn in said(document, "remark")] == ["Mind the <echidna>."] * len(asked)
+    assert [turn["remark"] for turn in person_turn(document, "remark")] == ["Mind the <echidna>."] * len(asked)
     assert len({value["about"] for value in asked}) == len(asked) >= 1
     speakers = {
         t["agent"] for t in document["turns"] if t["step"] in ("respond", "argue") and t["round"] == document["rounds"]
     }
-    told = with_prompt(stub, "Mind the ‹echidna›.")
-    assert {f"stub-{speaker}" for speaker in speakers} <= set(told)
+    models = models_shown(stub, "Mind the ‹echidna›.")
+    assert {f"stub-{speaker}" for speaker in speakers} <= set(models)
     prompt = next(p for p in stub.prompts() if "Mind the ‹echidna›." in p)
     assert "A person who reads this debate said" in prompt
 
@@ -145,13 +145,13 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
 )
 async def test_a_question_has_the_verdict_decided_again(start_stub: StartStub, name: str, answer: str) -> None:
     stub = start_stub(RULES)
-    document, asked = await debate(name, once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
+    document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
     assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]
     assert (document["status"], document["answer"]) == ("done", answer)
-    first, second = said(document, "verdict")
+    first, second = person_turn(document, "verdict")
     assert (first["question"], first["proposed"]["verdict"], second["question"]) == ("Is it hearsay?", "SUPPORTS", None)
     (judge,) = {t["agent"] for t in document["turns"] if t["step"] in ("judge", "summarise")}
-    assert with_prompt(stub, "Is it hearsay?") == [f"stub-{judge}"]
+    assert models_shown(stub, "Is it hearsay?") == [f"stub-{judge}"]
     (prompt,) = [p for p in stub.prompts() if "Is it hearsay?" in p]
     assert "Verdict: SUPPORTS" in prompt
 
@@ -174,9 +174,9 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 
 
 def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
-    """Check that the struck piece is on record and in no prompt, and that the added text is ordinary evidence."""
+    """Check that the struck piece is recorded and in no later prompt, and that the added text is ordinary evidence."""
     struck = asked[0]["proposed"]["evidence"][0]
-    (turn,) = [t for t in said(document, "evidence") if struck["id"] in t["struck"]]
+    (turn,) = [t for t in person_turn(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}
     assert known[struck["id"]]["struck"] is True
     assert document["status"] == "done"
@@ -225,7 +225,7 @@ async def test_all_queries_of_a_round_are_reviewed_together(start_stub: StartStu
     assert used["search"] == "egg-laying mammals"
     found = {r["query"] for piece in document["evidence"] for r in piece["retrievals"] if r["agent"] == "search"}
     assert found == {"egg-laying mammals"}
-    rag, search = said(document, "queries")
+    rag, search = person_turn(document, "queries")
     assert (rag["queries"], search["queries"]) == ({}, {"search": "egg-laying mammals"})
     assert search["proposed"]["queries"] != search["queries"]
 
@@ -257,7 +257,7 @@ async def test_a_trial_is_reviewed(start_stub: StartStub) -> None:
         i for t in document["turns"] if t["step"] == "weigh" for i in t["evidence_ids"]
     }
     assert (asked[3]["proposed"]["verdict"], document["raw_verdict"]) == ("SUPPORTED", "NOT SUPPORTED")
-    assert with_prompt(stub, "Is it hearsay?") == ["stub-judge-1"]
+    assert models_shown(stub, "Is it hearsay?") == ["stub-judge-1"]
 
 
 async def test_a_reply_that_cannot_be_used_is_asked_for_again(start_stub: StartStub) -> None:
@@ -265,7 +265,7 @@ async def test_a_reply_that_cannot_be_used_is_asked_for_again(start_stub: StartS
     replies = [{"remark": ""}, "no", {"strike": []}, {"remark": "Go on."}]
     document, asked = await debate("society_of_minds", lambda value: replies.pop(0), ask_person=["remark"])
     assert [bool(value.get("problem")) for value in asked] == [False, True, True, True]
-    assert [turn["remark"] for turn in said(document, "remark")] == ["Go on."]
+    assert [turn["remark"] for turn in person_turn(document, "remark")] == ["Go on."]
     assert document["status"] == "done"
 
 
@@ -276,12 +276,12 @@ PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Egg
     ("moment", "reply", "problem"),
     [
         ("queries", {"queries": {"nobody": "eggs"}}, "nobody"),
-        ("queries", {"queries": {"rag": " \u200b"}}, "nothing that can be shown"),
+        ("queries", {"queries": {"rag": " \u200b"}}, "no visible text"),
         ("premises", {"premises": []}, "premises"),
         ("premises", {"accept": True, "premises": ["Eggs."]}, "either accept"),
         ("evidence", {"strike": ["ev-2"]}, "ev-2"),
-        ("evidence", {"add": [{"text": " "}]}, "contains nothing"),
-        ("evidence", {"add": [{"text": "Eggs.", "id": "ev-1"}]}, "no `id`"),
+        ("evidence", {"add": [{"text": " "}]}, "no visible text"),
+        ("evidence", {"add": [{"text": "Eggs.", "id": "ev-1"}]}, "leave out the `id`"),
         ("remark", {}, "either accept"),
         ("remark", {"accept": False}, "accept"),
         ("remark", {"question": "Why?"}, "question"),
@@ -298,23 +298,29 @@ def test_replies_that_are_refused(moment: Any, reply: Any, problem: str) -> None
 
 async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
-    document = await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=chosen("rag", ask_person=["evidence"]))
+    document = await load_graph("rag").graph.ainvoke(
+        {"claim": CLAIM}, context=settings_of("rag", ask_person=["evidence"])
+    )
     assert (document["status"], document["error"]["kind"]) == ("failed", "no_checkpointer")
     assert stub.calls() == []
 
 
-async def test_another_branch_from_a_past_checkpoint(start_stub: StartStub) -> None:
+async def test_a_past_checkpoint_starts_another_branch(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     graph = load_graph("standard_mad").graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
-    first = await graph.ainvoke({"claim": CLAIM}, config, context=chosen("standard_mad"))
+    first = await graph.ainvoke({"claim": CLAIM}, config, context=settings_of("standard_mad"))
     history = [state async for state in graph.aget_state_history(config)]
     before = next(state for state in history if state.next == ("judge",))
     piece = {**before.values["evidence"][0], "id": "ev-new", "text": "Nobody has seen an egg."}
     branch = await graph.aupdate_state(before.config, {"evidence": Overwrite([piece])})
-    second = await graph.ainvoke(None, branch, context=chosen("standard_mad"))
+    second = await graph.ainvoke(None, branch, context=settings_of("standard_mad"))
     assert [p["text"] for p in second["evidence"]] == ["Nobody has seen an egg."]
-    assert [len(with_prompt(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(first["evidence"])
-    assert with_prompt(stub, "Nobody has seen an egg.") == ["stub-judge"]
-    kept = [state async for state in graph.aget_state_history(config)]
-    assert any(state.values.get("evidence") == first["evidence"] and state.values["status"] == "done" for state in kept)
+    assert [len(models_shown(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(
+        first["evidence"]
+    )
+    assert models_shown(stub, "Nobody has seen an egg.") == ["stub-judge"]
+    checkpoints = [state async for state in graph.aget_state_history(config)]
+    assert any(
+        state.values.get("evidence") == first["evidence"] and state.values["status"] == "done" for state in checkpoints
+    )

@@ -15,7 +15,7 @@ ANSWER, REVIEW, SELECT = "your `answer`", "your `comment`", "that are `selected`
 PERSONAS = [{"persona": "a metrologist"}, {"persona": "a jeweller"}, {}]
 
 
-def begins(texts: list[str]) -> str:
+def common_start(texts: list[str]) -> str:
     """The common start of all texts."""
     return "".join(characters[0] for characters in takewhile(lambda c: len(set(c)) == 1, zip(*texts, strict=False)))
 
@@ -34,7 +34,7 @@ def begins(texts: list[str]) -> str:
         ("peer_review", {}, ANSWER, 1, [GIVEN]),
     ],
 )
-async def test_agents(
+async def test_prompts_of_agents_share_their_start(
     start_stub: StartStub, name: str, settings: dict[str, Any], asked: str, at: int, shared: list[str]
 ) -> None:
     summary = rule("summariser", fields={"summary": "In short s0r1."})
@@ -42,35 +42,35 @@ async def test_agents(
     given = {"claim": CLAIM, "given": [{"text": GIVEN}]}
     await debate(name, given, agents=PERSONAS, **settings)
     one, other = (prompts(stub, agent, asked)[at] for agent in ("agent-1", "agent-2"))
-    begun = begins([one, other])
-    assert all(text in begun for text in (CLAIM, *shared))
-    assert not any(text in begun for text in ("agent-1", "metrologist")) or name == "reconcile"
+    start = common_start([one, other])
+    assert all(text in start for text in (CLAIM, *shared))
+    assert not any(text in start for text in ("agent-1", "metrologist")) or name == "reconcile"
     ends = one[one.index('You are "agent-1".') :], other[other.index('You are "agent-2".') :]
     assert ["metrologist" in ends[0], "jeweller" in ends[1]] == [True, True]
     assert all(asked in end and "<" not in end for end in ends)  # the rest is only the speaker and the reply format
 
 
-async def test_debaters_over_a_pool(start_stub: StartStub) -> None:
+async def test_prompts_of_debaters_over_a_pool_share_their_start(start_stub: StartStub) -> None:
     roles = ("debater-1", "debater-2")
     stub = start_stub([r for role in roles for r in (rule(role, SELECT, fields={"selected": [1]}), *answers_of(role))])
     document = await debate("madke", sources=["bm25"], fallback=[], debaters=[{}, PERSONAS[0]], max_rounds=2)
     selections = [prompts(stub, role, SELECT) for role in roles]
-    begun = begins([prompt for sent in selections for prompt in sent])  # of both rounds
+    start = common_start([prompt for sent in selections for prompt in sent])  # of both rounds
     assert len(selections[0]) == 2
     assert len(document["evidence"]) == 5
-    assert all(text in begun for text in (CLAIM, *(piece["text"] for piece in document["evidence"])))
+    assert all(text in start for text in (CLAIM, *(piece["text"] for piece in document["evidence"])))
     first, second = (prompts(stub, role)[1] for role in roles)
-    begun = begins([first, second])
-    assert all(text in begun for text in (CLAIM, document["evidence"][0]["text"]))
+    start = common_start([first, second])
+    assert all(text in start for text in (CLAIM, document["evidence"][0]["text"]))
     assert "metrologist" in second[second.index('You are "debater-2".') :]
 
 
 def answers_of(role: str) -> list[dict[str, Any]]:
-    said = "SUPPORTS" if role == "debater-1" else "REFUTES"
-    return [rule(role, ANSWER, fields={"answer": said, "rationale": "So.", "citations": []})]
+    answer = "SUPPORTS" if role == "debater-1" else "REFUTES"
+    return [rule(role, ANSWER, fields={"answer": answer, "rationale": "So.", "citations": []})]
 
 
-async def test_two_sides(start_stub: StartStub) -> None:
+async def test_prompts_of_two_sides_share_their_start(start_stub: StartStub) -> None:
     stub = start_stub([
         rule("moderator", fields={"preferred": None, "reason": "Not yet."}),
         *script("SR", "SR", roles=("affirmative", "negative")),
@@ -78,7 +78,7 @@ async def test_two_sides(start_stub: StartStub) -> None:
     given = {"claim": CLAIM, "given": [{"text": GIVEN}]}
     await debate("tit_for_tat", given, max_rounds=2)
     sides = [prompts(stub, side)[1] for side in ("affirmative", "negative")]
-    begun = begins(sides)
-    assert all(text in begun for text in (CLAIM, GIVEN))
+    start = common_start(sides)
+    assert all(text in start for text in (CLAIM, GIVEN))
     for side, prompt in zip(("affirmative", "negative"), sides, strict=True):
         assert "You speak" in prompt[prompt.index(f'You are "{side}".') :]

@@ -93,16 +93,16 @@ async def test_medqa_reads_the_users_pubmed_corpus(
     await index_passages(
         "pubmed", [Passage(id="1", title="Loop", text="Furosemide acts on the loop.", source="PubMed")]
     )
-    document = await debate("medqa", given, corpus="demo-news")  # it is read in place of the web
+    document = await debate("medqa", given, corpus="demo-news")  # the corpus is read in place of the web
     assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}
 
 
-@pytest.mark.parametrize(("bound", "whole"), [(16_000, True), (100, False)])
+@pytest.mark.parametrize(("bound", "fits"), [(16_000, True), (100, False)])
 async def test_a_long_abstract_is_summarised_whole_or_with_a_warning(
-    start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, bound: int, whole: bool
+    start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, bound: int, fits: bool
 ) -> None:
-    monkeypatch.setattr("moot.nodes._steps.retrieving.SUMMARISED", bound)
+    monkeypatch.setattr("moot.nodes._steps.retrieving.MOST_SUMMARISED_TOKENS", bound)
     places = {f"Ward {i} was calm.": [i] for i in range(100)}
     work = {"id": "https://openalex.org/W1", "abstract_inverted_index": places}
     alex = await serve(lambda n, body: web.json_response({"results": [work]}))
@@ -114,8 +114,8 @@ async def test_a_long_abstract_is_summarised_whole_or_with_a_warning(
     abstracts = [prompt for prompt in stub.prompts() if "The abstract:" in prompt]
     assert abstracts
     assert all(
-        ("[...]" in prompt, "Ward 99" in prompt and "Ward 50" in prompt) == (not whole, whole) for prompt in abstracts
+        ("[...]" in prompt, "Ward 99" in prompt and "Ward 50" in prompt) == (not fits, fits) for prompt in abstracts
     )
     (piece,) = [e for e in document["evidence"] if e["source"] == work["id"]]
     warned = [w["detail"] for w in document["warnings"] if w["kind"] == "evidence_cut" and piece["id"] in w["detail"]]
-    assert len(warned) == (not whole)
+    assert len(warned) == (not fits)

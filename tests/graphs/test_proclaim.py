@@ -14,22 +14,22 @@ from moot.graphs.proclaim import ProclaimSettings
 from moot.retrievers import open_retriever
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.graphs.full_trial import calls, check_trace, find_turns, full_trial, held, ids, names_of, near
-from tests.graphs.scripted_agents import voted
+from tests.graphs.full_trial import check_trace, count_calls, find_turns, full_trial, ids, names_of, near, shared_trial
+from tests.graphs.scripted_agents import final_votes
 from tests.graphs.scripted_trial import (
     NAMES,
     SIDES,
     analyses,
     closes,
-    course,
+    debate_entry,
+    default_rules,
     id_of,
     judges,
     kinds,
-    otherwise,
     outcome,
     reflects,
     searches,
-    stopped,
+    stop_of,
     trial,
     turns,
 )
@@ -42,7 +42,7 @@ from tests.retrievers.conftest import Serve, serve  # noqa: F401
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The document of a full trial; its record was worked out by hand."""
     found = judges("SUPPORTED", "SUPPORTED", "INCONCLUSIVE", scores=[(7, 6, 9), (8, 6, 8), (6, 6, 7)])
-    with held(tmp_path_factory.mktemp("full"), [*found, analyses(4), *full_trial()]) as (document, _):
+    with shared_trial(tmp_path_factory.mktemp("full"), [*found, analyses(4), *full_trial()]) as (document, _):
         yield document
 
 
@@ -53,13 +53,13 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
 
     # Per round: gap, query and refinement of each side, two arguments, two requests, rulings and testimonies, two
     # reflections and the critic = 17. Negotiation: premises, queries, two challenges, twelve weights = 16.
-    assert calls(full, "phase", "round") == {
+    assert count_calls(full, "phase", "round") == {
         ("negotiation", 0): 16,
         **{(phase, 1): 17 for phase in ("primary", "switched")},
         **{(phase, 2): 18 for phase in ("primary", "switched")},  # the court may close the debate
         ("panel", 0): 4,
     }
-    assert calls(full, "role") == {
+    assert count_calls(full, "role") == {
         **dict.fromkeys(("miner", "negotiator", "analyser", "judge-1", "judge-2", "judge-3"), 1),
         "arbiter": 12,
         **dict.fromkeys(SIDES, 1 + 4 * 4),  # a challenge; a gap, an argument, a request, a reflection per round
@@ -69,7 +69,7 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
         "critic": 4,
     }
     assert all(call["outcome"] == "ok" for call in full["calls"])
-    assert full["depth"] == 3 + 2 * 9 + 2  # both debates are held at the same time
+    assert full["depth"] == 3 + 2 * 9 + 2  # both debates run in parallel
 
 
 def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
@@ -112,8 +112,9 @@ def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
-    # Novelty beside what is on record, the plaintiff's first: A8 shares 8 of 10 words with A (0.2 is enough), B and J
-    # are disputed, and so known, K9 shares 9 with K, which has just joined. Redundant is what shares more than 8.5.
+    # Novelty is measured against the record, for the plaintiff's pieces first. A8 shares 8 of 10 words with A, so its
+    # novelty is 0.2, which is enough. B and J are disputed, so they are known. K9 shares 9 words with K, which has just
+    # joined. A piece that shares more than 8.5 words is redundant.
     searched = {
         (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }
@@ -162,7 +163,7 @@ def test_a_full_trials_citations(full: dict[str, Any]) -> None:
 
 def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
     # Reflections as in `REFLECTIONS`; novelty over all six candidates of a round.
-    assert course(full) == {
+    assert debate_entry(full) == {
         "phase": "primary",
         "stop_reason": "max_rounds",
         "rounds": 2,
@@ -171,7 +172,7 @@ def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
         "novelty": [near(2.3 / 6), near(3.4 / 6)],
         "retrieval_ended": {},
     }
-    assert course(full, "switched") == {
+    assert debate_entry(full, "switched") == {
         "phase": "switched",
         "stop_reason": "max_rounds",
         "rounds": 2,
@@ -227,10 +228,10 @@ async def test_the_papers_transcript_ends_with_its_confidence(start_stub: StartS
         *reflects("plaintiff", 0.9, phase="switched"),
         *reflects("defense", 0.1, 0.1, phase="switched"),
     ]
-    start_stub([*found, analyses(8.5), *reflections, *otherwise()])
+    start_stub([*found, analyses(8.5), *reflections, *default_rules()])
     document = await trial("Vitamin C cures the common cold.")
     assert outcome(document)[:3] == ("done", "REFUTES", "NOT SUPPORTED")
-    assert voted(document) == {"judge-1": "REFUTES", "judge-2": "SUPPORTS", "judge-3": "REFUTES"}
+    assert final_votes(document) == {"judge-1": "REFUTES", "judge-2": "SUPPORTS", "judge-3": "REFUTES"}
     # sigma 2/3; q = (22/3 + 7 + 25/3) / 30 = 0.755556; base 0.76; gamma 8.5 adds 0.1; (0.57 - 0.5) x 0.6 = 0.042.
     assert document["confidence"] == pytest.approx(0.902)
     assert document["confidence_parts"] == {
@@ -315,7 +316,7 @@ def scripted_server(**fields: Any) -> Any:
 
 
 async def test_judges_and_critics_who_are_not_independent_are_named(start_stub: StartStub) -> None:
-    start_stub(otherwise())
+    start_stub(default_rules())
     document = await trial(models={"judge-2": "openai:stub-defense", "critic": "openai:stub-plaintiff"})
     [warning] = [w for w in document["warnings"] if w["kind"] == "shared_model"]
     assert {name for name in ("critic", "judge-1", "judge-2", "judge-3") if name in warning["detail"]} == {
@@ -328,9 +329,9 @@ async def test_judges_and_critics_who_are_not_independent_are_named(start_stub: 
 
 
 async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
-    stub = start_stub([*closes(True), *closes(True, phase="switched"), *otherwise()], latency_ms=250)
+    stub = start_stub([*closes(True), *closes(True, phase="switched"), *default_rules()], latency_ms=250)
     document = await trial(min_rounds=1)
-    assert stopped(document) == stopped(document, "switched") == ("judicial_signal", 1)
+    assert stop_of(document) == stop_of(document, "switched") == ("judicial_signal", 1)
     assert document["depth"] == 3 + 7 + 2  # without experts a round takes seven
     times = {call["id"]: (call["recv"], call["end"]) for call in stub.calls() if call["kind"] == "chat"}
     asked = [(r["model"], r["messages"][-1]["content"], *times[r["id"]]) for r in stub.requests()]
@@ -345,7 +346,7 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
     for role, match, count in together:
         spans = [span for model, prompt, *span in asked if re.search(role, model) and re.search(match, prompt)]
         assert len(spans) == count
-        assert max(begun for begun, _ in spans) < min(done for _, done in spans)
+        assert max(started for started, _ in spans) < min(done for _, done in spans)
 
 
 # --- real corpora -----------------------------------------------------------------------------------------------------
@@ -353,15 +354,16 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
 
 async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartStub) -> None:
     news = [*searches("plaintiff", "kilogram Planck constant"), *searches("defense", "lake Baikal depth")]
-    stub = start_stub([*news, *otherwise()])
+    stub = start_stub([*news, *default_rules()])
     await open_retriever("chroma", encoder="openai:stub-embedding")  # builds the corpus
     await close_clients()  # and its cached vectors are dropped
-    before = encoded(stub)
+    before = count_encoded_texts(stub)
     document = await trial(sources=["chroma"], max_rounds=1)
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]
-    assert encoded(stub) - before <= len(searches_made) + len(requests)  # queries and requests, but no passage
+    # Queries and requests, but no passage.
+    assert count_encoded_texts(stub) - before <= len(searches_made) + len(requests)
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:demo-encyclopaedia"}
     embed = importlib.import_module("tests.stub_llm").embed
     vectors = {e["id"]: embed(f"{e['title']}. {e['text']}") for e in document["evidence"]}
@@ -377,7 +379,7 @@ async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartSt
         assert turn["joined"] == joined
 
 
-def encoded(stub: StubEndpoint) -> int:
+def count_encoded_texts(stub: StubEndpoint) -> int:
     """The number of texts encoded so far."""
     return sum(call["inputs"] for call in stub.calls() if call["kind"] == "embedding")
 

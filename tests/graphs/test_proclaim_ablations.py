@@ -21,28 +21,28 @@ from tests.graphs.scripted_trial import (
     I,
     N,
     S,
-    both,
+    both_reflect,
     calls_by_round,
     closes,
     counsel,
-    course,
     criticises,
+    debate_entry,
+    default_argument,
+    default_rules,
+    exhibits_in,
     id_of,
     kinds,
-    otherwise,
     outcome,
     prompts,
+    received_requests,
     reflects,
     roles,
-    said,
+    roles_sharing_model,
     searches,
-    sharing,
-    shown,
     side_by_side,
-    stopped,
+    stop_of,
     trial,
     trial_of,
-    was_asked,
     weighs,
 )
 
@@ -50,7 +50,7 @@ from tests.graphs.scripted_trial import (
 
 
 async def test_without_a_role_switch_there_is_one_debate(start_stub: StartStub) -> None:
-    stub = start_stub(otherwise())
+    stub = start_stub(default_rules())
     document = await trial(role_switch=False)
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 2)
     assert [entry["phase"] for entry in document["debates"]] == ["primary"]
@@ -60,20 +60,20 @@ async def test_without_a_role_switch_there_is_one_debate(start_stub: StartStub) 
     assert (parts["consistency"], parts["role_switch"]) == (None, 0)
     assert document["confidence"] == pytest.approx(parts["base"] + parts["reflection"])
     [judged] = prompts(stub, "judge-1")
-    assert said("plaintiff", 2) in judged
-    assert said("plaintiff", 2, "switched") not in judged
+    assert default_argument("plaintiff", 2) in judged
+    assert default_argument("plaintiff", 2, "switched") not in judged
 
 
 async def test_without_progressive_retrieval_both_debates_have_three_rounds(start_stub: StartStub) -> None:
-    steady = [r for phase in ("primary", "switched") for r in both([0.5] * 3, [0.5] * 3, phase=phase)]
+    steady = [r for phase in ("primary", "switched") for r in both_reflect([0.5] * 3, [0.5] * 3, phase=phase)]
     resolved = [r for phase in ("primary", "switched") for r in criticises(*YES, phase=phase)]
-    stub = start_stub([*steady, *resolved, *closes(*YES), *otherwise()])
+    stub = start_stub([*steady, *resolved, *closes(*YES), *default_rules()])
     document = await trial(progressive_retrieval=False, min_rounds=1, max_rounds=1, switched_rounds=1)
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 3)
     for phase in ("primary", "switched"):
-        assert stopped(document, phase) == ("max_rounds", 3)
+        assert stop_of(document, phase) == ("max_rounds", 3)
         assert calls_by_round(document, phase) == [7] * 3  # arguments, no expert, reflections and critic
-        entry = course(document, phase)
+        entry = debate_entry(document, phase)
         assert (entry["novelty"], entry["reflection_total"]) == ([None] * 3, [1.0] * 3)
     assert not {"retrieval", "court"} & roles(document)
     assert not [p for side in SIDES for p in prompts(stub, side, "gap")]
@@ -86,7 +86,7 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
 async def test_without_sources_no_search_runs_and_given_texts_are_weighed(
     start_stub: StartStub, given: list[dict[str, str]]
 ) -> None:
-    stub = start_stub(otherwise())
+    stub = start_stub(default_rules())
     document = await trial(given={"given": given}, sources=[], max_rounds=2)
     assert (document["status"], document["rounds"], document["corpora"]) == ("done", 2, [])
     assert [piece["text"] for piece in document["evidence"]] == [text["text"] for text in given]
@@ -108,7 +108,7 @@ async def test_given_texts_are_challenged_by_both_sides_and_ruled_on(start_stub:
     for side, names in (("plaintiff", ("bad",)), ("defense", ("bad", "open"))):
         challenges = [{"evidence_id": name, "reason": f"The {side} objects to {name}."} for name in names]
         rules.append(counsel(side, "challenge", fields={"challenges": challenges}))
-    stub = start_stub([*rules, *otherwise()])
+    stub = start_stub([*rules, *default_rules()])
     document = await trial(given={"given": given}, sources=[])
     assert document["status"] == "done"
     assert {p["id"]: (p["pool"], p["status"], p["weight"]) for p in document["evidence"]} == {
@@ -132,7 +132,7 @@ async def test_given_texts_are_challenged_by_both_sides_and_ruled_on(start_stub:
 
 
 WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
-    "nothing": (both([0.5] * 4, [0.5] * 4), "max_rounds", 4),
+    "nothing": (both_reflect([0.5] * 4, [0.5] * 4), "max_rounds", 4),
     "critic": (criticises(*YES), "critic_resolved", 2),
     "novelty": (searches("plaintiff", *LOW), "novelty_exhausted", 2),
     "court": (closes(*YES), "judicial_signal", 2),
@@ -140,12 +140,12 @@ WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
 
 
 async def test_without_reflection_the_other_stop_reasons_stay(start_stub: StartStub) -> None:
-    start_stub(side_by_side([*rules, *otherwise()] for rules, _, _ in WITHOUT_REFLECTION.values()))
+    start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in WITHOUT_REFLECTION.values()))
     for number, (_, reason, rounds) in enumerate(WITHOUT_REFLECTION.values()):
         document = await trial_of(number, self_reflection=False, max_rounds=4)
-        assert stopped(document) == (reason, rounds)
+        assert stop_of(document) == (reason, rounds)
         assert calls_by_round(document) == [SEARCHING - 2] * rounds
-        entry = course(document)
+        entry = debate_entry(document)
         assert entry["reflection"] == {side: [None] * rounds for side in SIDES}
         assert entry["reflection_total"] == [None] * rounds
         assert "reflect" not in {turn["step"] for turn in document["turns"]}
@@ -160,7 +160,7 @@ async def test_gaps_named_in_a_reflection_are_requested_in_the_next_round(
 ) -> None:
     wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]
     lacks = [*searches("plaintiff", "#I", "#J"), *searches("defense", "#K", "#L")]
-    stub = start_stub([*wants, *lacks, *otherwise()])
+    stub = start_stub([*wants, *lacks, *default_rules()])
     document = await trial(self_reflection=reflecting, role_switch=False)
     assert document["status"] == "done"
     asked = [re.findall(r"Gap: #(\w)|Need of the (\w+)\.", prompt) for prompt in prompts(stub, "retrieval")]
@@ -171,7 +171,7 @@ async def test_gaps_named_in_a_reflection_are_requested_in_the_next_round(
 @pytest.mark.parametrize("switched", [True, False])
 @pytest.mark.parametrize("retrieving", [True, False])
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_ablations_with_one_model_for_all(
+async def test_ablations_run_with_one_model_for_all_roles(
     start_stub: StartStub, switched: bool, retrieving: bool, reflecting: bool
 ) -> None:
     stub = start_stub([{"fields": {"citations": [], "challenges": []}}])
@@ -183,7 +183,7 @@ async def test_ablations_with_one_model_for_all(
     assert document["answer"] in document["task"]["labels"]
     assert document["raw_verdict"] in (S, N, I)
     assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"][: 1 + switched]
-    assert was_asked(stub) == len(document["calls"])
+    assert received_requests(stub) == len(document["calls"])
     asked = roles(document)
     names = ["judge-1"] if switched else [f"judge-{n}" for n in range(1, 6)]
     assert {role for role in asked if role.startswith("judge")} == set(names)
@@ -192,7 +192,7 @@ async def test_ablations_with_one_model_for_all(
     assert ("reflect" in steps, "discover" in steps) == (reflecting, retrieving)
     if not retrieving:
         assert {(entry["stop_reason"], entry["rounds"]) for entry in document["debates"]} == {("max_rounds", 3)}
-    assert sharing(document) == {"critic", *names}
+    assert roles_sharing_model(document) == {"critic", *names}
     assert json.loads(json.dumps(document)) == document
 
 
@@ -204,11 +204,11 @@ async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub:
     ruled += weighs(0.1, 0.1, "B")
     finds = [*searches("plaintiff", "#I", "#0"), *searches("defense", "#0", "#J")]
     finds += searches("defense", "#K", phase="switched")
-    rules = [*ruled, *finds, *otherwise()]
+    rules = [*ruled, *finds, *default_rules()]
     stub = start_stub(rules)
     document = await trial()
     assert "exhibits_left_out" not in kinds(document)
-    full = shown(prompts(stub, "judge-1")[0])
+    full = exhibits_in(prompts(stub, "judge-1")[0])
     assert full[:5] == ["C", *"FGH", "A"]  # by weight: 0.9, three of 0.72, 0.6
     assert sorted(full[5:8]) == ["I", "J", "K"]  # evidence found in court has no weight
     assert full[8:] == ["D", "E"]  # disputed, 0.25 and 0.16; B was discarded
@@ -219,13 +219,17 @@ async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub:
     for missing in (1, 2, 4, 7, 10):
         stub = start_stub(rules)
         document = await trial(panel_tokens=budgets[missing])
-        kept, gone = full[: len(full) - missing], full[len(full) - missing :]
+        shown_exhibits, dropped = full[: len(full) - missing], full[len(full) - missing :]
         for judge in ("judge-1", "judge-2", "judge-3"):
             [prompt] = prompts(stub, judge)
-            assert shown(prompt) == kept
+            assert exhibits_in(prompt) == shown_exhibits
             assert f"({missing} more are left out for the record's length" in prompt
-            assert all(said(side, 2, phase) in prompt for side in SIDES for phase in ("primary", "switched"))
+            assert all(
+                default_argument(side, 2, phase) in prompt for side in SIDES for phase in ("primary", "switched")
+            )
         [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
-        assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in gone]
+        assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in dropped]
         assert str(budgets[missing]) in warning["detail"]
-        assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in gone}  # but the result contains them
+        assert {p["id"] for p in document["evidence"]} >= {
+            id_of(name) for name in dropped
+        }  # but the result contains them

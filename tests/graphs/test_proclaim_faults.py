@@ -11,20 +11,20 @@ from moot.graphs.proclaim import graph
 from tests.conftest import StartStub
 from tests.graphs.full_trial import (
     COURSE,
-    Held,
+    FinishedTrial,
     exhibits,
     expected_round,
+    expert_testimony,
     experts,
     find_turns,
     full_trial,
-    heard,
-    held,
-    holding,
     ids,
     names_of,
     near,
+    roles_shown,
+    shared_trial,
+    statements_in,
     trace,
-    witnessed,
 )
 from tests.graphs.scripted_agents import CLAIM, rule
 from tests.graphs.scripted_trial import (
@@ -33,20 +33,20 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     argues,
     counsel,
-    counsel_for,
-    course,
+    debate_entry,
+    default_argument,
+    default_rules,
     judges,
     kinds,
     names,
-    otherwise,
     outcome,
     premises,
     prompts,
-    said,
-    scripted,
+    role_for,
     searches,
     stances,
     trial,
+    trial_settings,
     turns,
 )
 
@@ -58,7 +58,7 @@ fault = pytest.mark.parametrize("fault", FAULTS)
 
 
 @pytest.mark.parametrize(
-    ("side", "phase", "name", "where"),
+    ("side", "phase", "name", "place"),
     [
         ("plaintiff", "primary", "plaintiff", "plaintiff: argue, round 2"),
         ("defense", "primary", "defense", "defense: argue, round 2"),
@@ -66,21 +66,21 @@ fault = pytest.mark.parametrize("fault", FAULTS)
     ],
 )
 async def test_without_a_counsels_model_there_is_no_trial(
-    start_stub: StartStub, side: str, phase: str, name: str, where: str
+    start_stub: StartStub, side: str, phase: str, name: str, place: str
 ) -> None:
-    begun = argues(side, said(side, 1, phase), phase=phase)
-    stub = start_stub([*begun, counsel(side, "argue", phase, status=500), *full_trial()])
+    first_argument = argues(side, default_argument(side, 1, phase), phase=phase)
+    stub = start_stub([*first_argument, counsel(side, "argue", phase, status=500), *full_trial()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
     assert (document["confidence"], document["votes"]) == (None, [])
-    assert (document["error"]["kind"], document["error"]["where"]) == ("server_error", where)
+    assert (document["error"]["kind"], document["error"]["where"]) == ("server_error", place)
     assert f"stub-{name}" in document["error"]["detail"]
     assert [t["argument"] for t in turns(document, "argue", phase).values() if t["round"] == 1] == [
-        said("plaintiff", 1, phase),
-        said("defense", 1, phase),
+        default_argument("plaintiff", 1, phase),
+        default_argument("defense", 1, phase),
     ]
-    kept = expected_round("primary", 1) + expected_round("switched", 1)
-    assert {turn for group in kept for turn in group} <= set(trace(document))
+    kept_turns = expected_round("primary", 1) + expected_round("switched", 1)
+    assert {turn for group in kept_turns for turn in group} <= set(trace(document))
     assert [e["status"] for e in document["evidence"] if NAMES[e["text"]] in ("A", "B", "K")] == [
         "admitted",
         "disputed",
@@ -103,33 +103,35 @@ async def test_a_counsel_whose_model_is_down_from_the_start_is_named(start_stub:
 @pytest.mark.parametrize("phase", ["primary", "switched"])
 async def test_a_round_without_a_usable_argument_is_on_record(start_stub: StartStub, phase: str) -> None:
     mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # after one further request
-    stub = start_stub([mute, *argues("plaintiff", said("plaintiff", 2, phase), phase=phase), *otherwise()])
+    stub = start_stub(
+        [mute, *argues("plaintiff", default_argument("plaintiff", 2, phase), phase=phase), *default_rules()]
+    )
     document = await trial()
     assert document["status"] == "done"
     arguments = turns(document, "argue", phase)
     assert {at: (t["argument"], t["outcome"]) for at, t in arguments.items()} == {
         ("plaintiff", 1): (None, "unparsed"),
-        ("defense", 1): (said("defense", 1, phase), "ok"),
-        ("plaintiff", 2): (said("plaintiff", 2, phase), "ok"),
-        ("defense", 2): (said("defense", 2, phase), "ok"),
+        ("defense", 1): (default_argument("defense", 1, phase), "ok"),
+        ("plaintiff", 2): (default_argument("plaintiff", 2, phase), "ok"),
+        ("defense", 2): (default_argument("defense", 2, phase), "ok"),
     }
-    assert (arguments["plaintiff", 1]["citations"], course(document, phase)["rounds"]) == ([], 2)
+    assert (arguments["plaintiff", 1]["citations"], debate_entry(document, phase)["rounds"]) == ([], 2)
     stroke = "*" if phase == "switched" else ""
-    answering = [heard(p) for p in prompts(stub, counsel_for("defense", phase), "argue", "defense")]
+    answering = [statements_in(p) for p in prompts(stub, role_for("defense", phase), "argue", "defense")]
     assert answering == ["", f"d1{stroke} p2{stroke}"]
     assert "I would rather not say." not in "".join(prompts(stub, "judge-1"))
     assert set(kinds(document)) == {"unparsed"}
 
 
 async def test_a_side_without_any_argument_ends_the_trial(start_stub: StartStub) -> None:
-    stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *otherwise()])
+    stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *default_rules()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
     assert document["error"]["kind"] == "unparsed"
     assert "defense" in document["error"]["detail"]
     assert [t["argument"] for t in turns(document, "argue").values() if t["side"] == "plaintiff"] == [
-        said("plaintiff", 1),
-        said("plaintiff", 2),
+        default_argument("plaintiff", 1),
+        default_argument("plaintiff", 2),
     ]
     assert len(turns(document, "argue", "switched")) == 4  # the turns of the other debate are kept
     assert not prompts(stub, "judge-1")
@@ -137,7 +139,7 @@ async def test_a_side_without_any_argument_ends_the_trial(start_stub: StartStub)
 
 async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_unknown(start_stub: StartStub) -> None:
     mute = counsel("defense", "argue", "switched", reply="I would rather not say.")
-    stub = start_stub([mute, *otherwise()])
+    stub = start_stub([mute, *default_rules()])
     document = await trial()
     assert outcome(document)[:2] == ("done", "SUPPORTS")
     [warning] = [w for w in document["warnings"] if w["kind"] == "side_not_heard"]
@@ -148,24 +150,28 @@ async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_un
 
 
 @pytest.fixture(scope="module", params=FAULTS)
-def unassisted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Held]]:
-    """A trial in which every assisting role fails, and how each fails."""
+def unassisted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, FinishedTrial]]:
+    """Run a trial in which every assisting role fails; return it, and how each role fails."""
     fault: str = request.param
-    gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
-    gone += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
-    gone += [
+    failing = [
+        rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")
+    ]
+    failing += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
+    failing += [
         counsel(side, step, phase, **FAULTS[fault])
         for side in SIDES
         for step in ("gap", "reflect")
         for phase in ("primary", "switched")
     ]
     wanted = [r for r in experts(*COURSE) if "expert" not in r["model"]]
-    rules = [*gone, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *otherwise()]
-    with held(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as trial_held:
-        yield fault, trial_held
+    rules = [*failing, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
+    with shared_trial(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as finished:
+        yield fault, finished
 
 
-def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Held]) -> None:
+def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, FinishedTrial]) -> None:
     fault, (document, _) = unassisted
     assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 3)
 
@@ -179,15 +185,17 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Held
         "analyse": ["plaintiff_counsel", "defense_counsel", "overall", "contradictions"],
     }
     for step, fields in missing.items():
-        of = find_turns(document, step=step)
-        assert of
-        assert all((t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in of)
-        assert all(field in turn for turn in of for field in fields)
+        found = find_turns(document, step=step)
+        assert found
+        assert all(
+            (t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in found
+        )
+        assert all(field in turn for turn in found for field in fields)
     assert not find_turns(document, step="testify")
     assert not find_turns(document, step="retrieve_premise")
 
 
-def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Held]) -> None:
+def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, FinishedTrial]) -> None:
     fault, (document, stub) = unassisted
     # The claim replaces a query; a query that the court could not refine is kept. All results are known, A too.
     searched = find_turns(document, step="discover")
@@ -202,7 +210,9 @@ def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Hel
     assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
-def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(unassisted: tuple[str, Held]) -> None:
+def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
+    unassisted: tuple[str, FinishedTrial],
+) -> None:
     fault, (document, _) = unassisted
     # Two of two judges: 0.8 + 0.3 x 0.6; consistency and reflection are unknown.
     assert document["confidence"] == near(0.98)
@@ -214,8 +224,8 @@ def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(una
     assert document["votes"][1] == {"agent": "judge-2", "answer": None, "group": None}
     panel = document["metrics"]["panel"]
     assert (panel["without_verdict"], panel["agreement"], panel["dissent"]) == (["judge-2"], 1, [])
-    assert course(document)["reflection"] == {side: [None] * 3 for side in SIDES}
-    assert course(document)["reflection_total"] == [None] * 3
+    assert debate_entry(document)["reflection"] == {side: [None] * 3 for side in SIDES}
+    assert debate_entry(document)["reflection_total"] == [None] * 3
 
     # Each failure has a warning that names its place.
     warned = {(w["kind"], w["where"]) for w in document["warnings"]}
@@ -244,14 +254,14 @@ def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(una
 
 @fault
 async def test_a_failed_role_in_court_is_left_out(start_stub: StartStub, fault: str) -> None:
-    gone = [
+    failing = [
         counsel("plaintiff", "challenge", **FAULTS[fault]),
         counsel("defense", "gap", times=None, **FAULTS[fault]),
         rule("court", "`query`", **FAULTS[fault]),
         rule("expert", "field plaintiff primary 1", **FAULTS[fault]),
         counsel("defense", "request_expert", **FAULTS[fault]),
     ]
-    stub = start_stub([*gone, *full_trial()])
+    stub = start_stub([*failing, *full_trial()])
     document = await trial(max_rounds=1, switched_rounds=1)
     assert outcome(document)[:2] == ("done", "SUPPORTS")
     challenged = turns(document, "challenge", "negotiation")
@@ -265,7 +275,7 @@ async def test_a_failed_role_in_court_is_left_out(start_stub: StartStub, fault: 
     assert [testimony[key] for key in ("testimony", "citations", "outcome")] == [None, [], fault]
     assert turns(document, "request_expert")["defense", 1]["needed"] is None
     assert list(turns(document, "rule_on_expert")) == [("plaintiff", 1)]
-    assert heard(prompts(stub, "judge-1")[0]) == "p1 d1 p1* d1* xp1* xd1*"
+    assert statements_in(prompts(stub, "judge-1")[0]) == "p1 d1 p1* d1* xp1* xd1*"
 
 
 @fault
@@ -285,24 +295,24 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
         rule("court", f"{field} primary 1.*`granted`", fields={"granted": granted, "reason": f"On {field}."})
         for field, granted in (("field plaintiff", False), ("field defense", True))
     ]
-    stub = start_stub([*asked, *rulings, *otherwise()])
+    stub = start_stub([*asked, *rulings, *default_rules()])
     document = await trial(max_rounds=1)
     assert {at: (t["granted"], t["agent"]) for at, t in turns(document, "rule_on_expert").items()} == {
         ("plaintiff", 1): (False, "court"),
         ("defense", 1): (True, "court"),
     }
     assert {at: (t["testimony"], t["expertise"]) for at, t in turns(document, "testify").items()} == {
-        ("defense", 1): (witnessed("defense", 1), "field defense primary 1")
+        ("defense", 1): (expert_testimony("defense", 1), "field defense primary 1")
     }
-    for side in SIDES:  # the court and the expert are told the subject, and the reason
-        requests = holding(stub, f"To clear up field {side} primary 1.")
+    for side in SIDES:  # prompts of the court and the expert have the subject and the reason
+        requests = roles_shown(stub, f"To clear up field {side} primary 1.")
         assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
     assert not turns(document, "testify", "switched")
 
 
 @pytest.mark.parametrize("fallback", [[], ["bm25:demo-encyclopaedia"]])
 async def test_without_seeds_there_is_no_trial(start_stub: StartStub, fallback: list[str]) -> None:
-    stub = start_stub(otherwise())
+    stub = start_stub(default_rules())
     document = await trial(f"{CLAIM} #down", fallback=fallback)
     if fallback:
         assert document["status"] == "done"
@@ -315,9 +325,9 @@ async def test_without_seeds_there_is_no_trial(start_stub: StartStub, fallback: 
     assert kinds(document) == ["retrieval_failed", *["stand_in"] * bool(fallback)]
 
 
-async def test_other_searches_may_fail(start_stub: StartStub) -> None:
+async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -> None:
     down = [premises("First. #down", "Second. #F"), stances("#down", "against #H")]
-    start_stub([*down, *searches("plaintiff", "#down", "again #K"), *otherwise()])
+    start_stub([*down, *searches("plaintiff", "#down", "again #K"), *default_rules()])
     document = await trial()
     assert outcome(document)[:2] == ("done", "SUPPORTS")
     assert names(e for e in document["evidence"] if "weight" in e) == "A B C D E F H"
@@ -337,8 +347,8 @@ async def test_other_searches_may_fail(start_stub: StartStub) -> None:
 
 
 async def test_a_prompt_too_long_for_one_role_fails_only_that_role(start_stub: StartStub) -> None:
-    gone = ("judge-2", "analyser", "critic", "retrieval", "court")
-    start_stub([*(rule(role, status=400) for role in gone), *otherwise()])
+    failing = ("judge-2", "analyser", "critic", "retrieval", "court")
+    start_stub([*(rule(role, status=400) for role in failing), *default_rules()])
     document = await trial()
     assert document["status"] == "done"
     assert document["metrics"]["panel"]["without_verdict"] == ["judge-2"]
@@ -355,7 +365,7 @@ async def test_a_prompt_too_long_for_one_role_fails_only_that_role(start_stub: S
 
 @fault
 async def test_if_no_evidence_could_be_weighed_there_is_no_trial(start_stub: StartStub, fault: str) -> None:
-    stub = start_stub([rule("arbiter", **FAULTS[fault]), *otherwise()])
+    stub = start_stub([rule("arbiter", **FAULTS[fault]), *default_rules()])
     document = await trial()
     assert (document["status"], document["answer"], document["debates"]) == ("failed", None, [])
     assert document["error"]["kind"] == {"failed": "nothing_weighed"}.get(fault, fault)
@@ -365,8 +375,8 @@ async def test_if_no_evidence_could_be_weighed_there_is_no_trial(start_stub: Sta
 
 
 async def test_one_failed_debate_ends_the_trial_once(start_stub: StartStub) -> None:
-    start_stub([counsel("plaintiff", "argue", "switched", status=500), *otherwise()])
-    steps = [step async for step in graph.astream({"claim": CLAIM}, context=scripted(), stream_mode="updates")]
+    start_stub([counsel("plaintiff", "argue", "switched", status=500), *default_rules()])
+    steps = [step async for step in graph.astream({"claim": CLAIM}, context=trial_settings(), stream_mode="updates")]
     done = [node for step in steps for node in step]
     assert done.count("close") == 1
     assert "panel" not in done

@@ -11,19 +11,19 @@ from moot.graphs.proclaim import ProclaimSettings, graph
 from pydantic import ValidationError
 
 from tests.conftest import StartStub
-from tests.graphs.scripted_agents import Rule, rule, voted
+from tests.graphs.scripted_agents import Rule, final_votes, rule
 from tests.graphs.scripted_trial import (
     LEAST,
     LIBRARY,
     I,
     N,
     S,
+    default_rules,
     judges,
     kinds,
-    otherwise,
     outcome,
     prompts,
-    sharing,
+    roles_sharing_model,
     side_by_side,
     trial,
     trial_of,
@@ -39,10 +39,10 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([S, S, S], S, 3, 3),
     ([S, N, N], N, 2, 3),
     ([N, I, I], I, 2, 3),
-    ([S, N, I], S, 1, 3),  # all differ: the chief judge's
+    ([S, N, I], S, 1, 3),  # all differ, so the chief judge's verdict wins
     ([I, N, S], I, 1, 3),
     ([None, N, N], N, 2, 2),
-    ([None, N, S], N, 1, 2),  # one against one: that of the first judge who has one
+    ([None, N, S], N, 1, 2),  # a tie: the first judge with a verdict decides
     ([S, None, N], S, 1, 2),
     ([None, None, N], N, 1, 1),
     ([N, N, S, S, S], S, 3, 5),
@@ -69,16 +69,16 @@ def panel(verdicts: Sequence[str | None]) -> list[Rule]:
     return [*silent, *judges(*(verdict or S for verdict in verdicts), scores=scores)]
 
 
-async def test_panels_of_any_odd_number(start_stub: StartStub) -> None:
-    start_stub(side_by_side([*panel(verdicts), *otherwise()] for verdicts, *_ in PANELS))
+async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) -> None:
+    start_stub(side_by_side([*panel(verdicts), *default_rules()] for verdicts, *_ in PANELS))
     for number, (verdicts, verdict, winning, votes) in enumerate(PANELS):
         document = await trial_of(number, judges=len(verdicts), **LEAST)
         label = {S: "SUPPORTS", N: "REFUTES", I: "NOT ENOUGH INFO"}
         assert outcome(document) == ("done", label[verdict], verdict, "max_rounds", 1), verdicts
-        assert voted(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
+        assert final_votes(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
         parts = document["confidence_parts"]
         assert parts["consensus_strength"] == pytest.approx(winning / votes, abs=1e-6)
-        scored = [n for n, v in enumerate(verdicts, 1) if v]  # its three scores add up to 3 n + 3
+        scored = [n for n, v in enumerate(verdicts, 1) if v]  # the three scores of judge n add up to 3 n + 3
         assert parts["quality"] == pytest.approx(sum(3 * n + 3 for n in scored) / len(scored) / 30, abs=1e-6)
         assert parts["base"] == pytest.approx(0.8 * parts["consensus_strength"] + 0.3 * parts["quality"], abs=1e-5)
         report = document["metrics"]["panel"]
@@ -91,17 +91,17 @@ async def test_panels_of_any_odd_number(start_stub: StartStub) -> None:
 
 
 async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) -> None:
-    start_stub([rule("judge-1", status=500), *judges(S, N, N), *otherwise()])
+    start_stub([rule("judge-1", status=500), *judges(S, N, N), *default_rules()])
     document = await trial(**LEAST)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
-    assert voted(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
+    assert final_votes(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
     assert document["confidence_parts"]["consensus_strength"] == 1
     [warning] = [w for w in document["warnings"] if w["kind"] != "empty_retrieval"]
     assert "judge-1" in warning["where"]
 
 
 async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> None:
-    start_stub([*panel([None, None, None]), *otherwise()])
+    start_stub([*panel([None, None, None]), *default_rules()])
     document = await trial(**LEAST)
     assert (document["answer"], document["raw_verdict"], document["confidence"]) == (None, None, None)
     assert document["error"]["kind"] == "unparsed"
@@ -111,7 +111,7 @@ async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> 
 
 
 async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
-    stub = start_stub([rule("daniel", fields={"verdict": I}), *otherwise()])
+    stub = start_stub([rule("daniel", fields={"verdict": I}), *default_rules()])
     daniel = {"name": "daniel", "model": "openai:stub-daniel", "persona": "A retired metrologist."}
     bench: list[Any] = ["openai:stub-judge-2", daniel, {}]
     models = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "judge-3")}
@@ -125,14 +125,16 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         "daniel": "openai:stub-daniel",
         "judge-3": "openai:stub-judge-3",  # a name in `models`
     }
-    assert voted(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
+    assert final_votes(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
     assert outcome(document)[:3] == ("done", "REFUTES", N)
-    told = {name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")}
-    assert told == {"daniel": True, "judge-2": False, "judge-3": False}
+    with_persona = {
+        name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")
+    }
+    assert with_persona == {"daniel": True, "judge-2": False, "judge-3": False}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"judges": 2}, "odd number of judges, not 2"),
         ({"judges": 4}, "odd number of judges, not 4"),
@@ -142,7 +144,7 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         ({"judges": 17}, "judges\n.*at most 15"),
         ({"judges": "openai:a"}, "expected a list"),
         ({"judges": [{"name": "solomon"}, {"name": "solomon"}, {}]}, "its own name"),
-        ({"judges": [{"name": "critic"}]}, "its own name, and not .*critic"),
+        ({"judges": [{"name": "critic"}]}, "its own name, other than .*critic"),
         ({"judges": [{"name": "plaintiff"}, {}, {}]}, "its own name"),
         ({"judges": [{"nmae": "solomon"}]}, "nmae"),
         ({"temperatures": {"stenographer": 0.1}}, "no role 'stenographer'; known are .*judges"),
@@ -165,15 +167,19 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         ({"role_swich": False}, "role_swich"),
     ],
 )
-def test_invalid_settings_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=f"(?s){said}"):
+def test_invalid_settings_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){message}"):
         ProclaimSettings.model_validate(given)
 
 
-def test_defaults_are_the_papers() -> None:
+def test_defaults_are_those_of_the_paper() -> None:
     settings = ProclaimSettings()
-    warmth = {0.5: "plaintiff defense expert", 0.2: "court arbiter", 0.3: "critic miner analyser negotiator retrieval"}
-    for temperature, who in warmth.items():
+    temperatures = {
+        0.5: "plaintiff defense expert",
+        0.2: "court arbiter",
+        0.3: "critic miner analyser negotiator retrieval",
+    }
+    for temperature, who in temperatures.items():
         assert {settings.temperature_of(role) for role in who.split()} == {temperature}
     assert {settings.temperature_of(judge.name) for judge in settings.judges} == {0.3}
     assert [judge.name for judge in settings.judges] == ["judge-1", "judge-2", "judge-3"]
@@ -194,7 +200,7 @@ def test_temperatures_are_set_by_role() -> None:
 
 
 async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub: StartStub) -> None:
-    start_stub(otherwise())
+    start_stub(default_rules())
     base = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "court", "expert", "miner")}
     panel = [f"openai:stub-judge-{number}" for number in (1, 2, 3)]
     plaintiff, defense = base["plaintiff"], base["defense"]
@@ -204,7 +210,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         ({"judge-2": plaintiff}, panel, {"judge-2"}),
         ({"judge-2": "openai:stub-else"}, [panel[0], plaintiff, panel[2]], set()),
         ({"critic": defense}, [*panel[:2], {"name": "daniel", "model": plaintiff}], {"critic", "daniel"}),
-        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # it has no other model
+        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # the critic has the same model
         ({"court": plaintiff, "expert": defense, "critic": panel[0]}, panel[:1] * 3, {"judge-1", "judge-2", "judge-3"}),
         ({"plaintiff": defense}, panel, set()),
         ({}, [defense], {"judge-1"}),
@@ -215,7 +221,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         settings |= {"model": "openai:stub-rest", "embedder": "openai:stub-embedding"}
         document = await graph.ainvoke({"claim": "It holds."}, context=ProclaimSettings.model_validate(settings))
         assert document["status"] == "done"
-        assert sharing(document) == expected, models
+        assert roles_sharing_model(document) == expected, models
 
 
 # --- from the verdict to the answer -----------------------------------------------------------------------------------
@@ -253,18 +259,18 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
 
 
 async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> None:
-    start_stub([*judges(I, N, S), *otherwise()])
+    start_stub([*judges(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **LEAST)
         assert outcome(document)[:3] == ("done", inconclusive, I), given  # the chief judge's
-        assert voted(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
+        assert final_votes(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
         assert kinds(document) == (["burden_of_refutation"] if burden else [])
         assert document["confidence_parts"]["reflection"] == 0
         assert document["confidence_parts"]["winning_reflection"] is None
 
 
 async def test_there_is_no_warning_if_the_burden_of_proof_does_not_decide(start_stub: StartStub) -> None:
-    start_stub([*judges(I, S, S), *otherwise()])
+    start_stub([*judges(I, S, S), *default_rules()])
     document = await trial("It holds.", {"task": "faviq"}, **LEAST)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)
     assert kinds(document) == []
@@ -277,7 +283,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"options": ["one", "two", "three"]}, {}),
     ({"labels": ["red", "green"]}, {}),
     ({"labels": ["Supported", "green"]}, {}),
-    ({"labels": ["Supported", "True", "False"]}, {}),  # one label stands for two verdicts
+    ({"labels": ["Supported", "True", "False"]}, {}),  # one label is the answer for two verdicts
     (OWN, {"verdict_labels": {S: "Fine"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Untrue"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Fine"}}),
@@ -287,7 +293,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 async def test_a_task_without_labels_for_verdicts_is_refused_before_any_call(start_stub: StartStub) -> None:
-    stub = start_stub(otherwise())
+    stub = start_stub(default_rules())
     for given, settings in UNFIT:
         document = await trial("It holds.", given, **settings)
         assert (document["status"], document["error"]["kind"]) == ("failed", "unfit_task"), given

@@ -30,23 +30,23 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     YES,
     S,
-    both,
+    both_reflect,
     calls_by_round,
     closes,
-    course,
     criticises,
-    otherwise,
+    debate_entry,
+    default_rules,
+    exhibits_in,
     outcome,
     piece,
     prompts,
+    received_requests,
     searches,
-    shown,
     side_by_side,
-    stopped,
+    stop_of,
     trial,
     trial_of,
     turns,
-    was_asked,
     weighs,
 )
 
@@ -54,14 +54,18 @@ from tests.graphs.scripted_trial import (
 
 STOPS: dict[str, tuple[list[Rule], str, int]] = {
     "nothing": ([], "max_rounds", 5),
-    "reflections stay": (both([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
-    "their sum stays": (both([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
-    "each changes by 0.03": (both([0.5, 0.53, 0.56, 0.59, 0.62], [0.3, 0.33, 0.36, 0.39, 0.42]), "max_rounds", 5),
-    "by 0.05 exactly": (both([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
-    "by -0.05 exactly": (both([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
-    "by 0.049": (both([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
-    "by -0.049": (both([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
-    "a jump between": (both([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
+    "reflections stay": (both_reflect([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
+    "their sum stays": (both_reflect([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
+    "each changes by 0.03": (
+        both_reflect([0.5, 0.53, 0.56, 0.59, 0.62], [0.3, 0.33, 0.36, 0.39, 0.42]),
+        "max_rounds",
+        5,
+    ),
+    "by 0.05 exactly": (both_reflect([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
+    "by -0.05 exactly": (both_reflect([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
+    "by 0.049": (both_reflect([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
+    "by -0.049": (both_reflect([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
+    "a jump between": (both_reflect([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
     "critic in round 1": (criticises(True, *NO[1:]), "max_rounds", 5),
     "critic in rounds 1 and 2": (criticises(True, True, *NO[2:]), "critic_resolved", 2),
     "critic in round 4": (criticises(*NO[:3], True, False), "critic_resolved", 4),
@@ -83,14 +87,14 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
 
 
 async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub) -> None:
-    stub = start_stub(side_by_side([*rules, *otherwise()] for rules, _, _ in STOPS.values()))
+    stub = start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in STOPS.values()))
     for number, (name, (_, reason, rounds)) in enumerate(STOPS.items()):
-        before = was_asked(stub)
+        before = received_requests(stub)
         document = await trial_of(number, max_rounds=5, role_switch=False)
-        assert outcome(document)[3:] == stopped(document) == (reason, rounds), name
+        assert outcome(document)[3:] == stop_of(document) == (reason, rounds), name
         assert calls_by_round(document) == [SEARCHING] * rounds, name  # no further round started
-        assert was_asked(stub) - before == len(document["calls"])
-        entry = course(document)
+        assert received_requests(stub) - before == len(document["calls"])
+        entry = debate_entry(document)
         assert {len(entry[key]) for key in ("reflection_total", "novelty")} == {rounds}
         assert {turn["round"] for turn in document["turns"] if turn["phase"] == "primary"} == set(range(1, rounds + 1))
 
@@ -109,36 +113,42 @@ async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub
 async def test_no_stop_reason_counts_before_min_rounds(
     start_stub: StartStub, given: dict[str, Any], reason: str, rounds: int
 ) -> None:
-    rules = [*both([0.5] * 5, [0.5] * 5), *criticises(*YES), *closes(*YES), *searches("plaintiff", *LOW), *otherwise()]
+    rules = [
+        *both_reflect([0.5] * 5, [0.5] * 5),
+        *criticises(*YES),
+        *closes(*YES),
+        *searches("plaintiff", *LOW),
+        *default_rules(),
+    ]
     start_stub(rules)
     document = await trial(**{"max_rounds": 5, "role_switch": False, **given})
-    assert outcome(document)[3:] == stopped(document) == (reason, rounds)
+    assert outcome(document)[3:] == stop_of(document) == (reason, rounds)
     assert calls_by_round(document) == [SEARCHING] * rounds
 
 
 async def test_of_several_reasons_the_first_is_given(start_stub: StartStub) -> None:
     holding = {
-        "reflection_plateau": both([0.5] * 3, [0.5] * 3),
+        "reflection_plateau": both_reflect([0.5] * 3, [0.5] * 3),
         "critic_resolved": criticises(*YES),
         "novelty_exhausted": [*searches("plaintiff", *LOW), *searches("defense", *OTHERS)],
         "judicial_signal": closes(*YES),
         "max_rounds": [],
     }
     fewer = [list(holding.values())[first:] for first in range(len(holding))]
-    start_stub(side_by_side([*itertools.chain(*hold), *otherwise()] for hold in fewer))
+    start_stub(side_by_side([*itertools.chain(*hold), *default_rules()] for hold in fewer))
     for number, first in enumerate(holding):
         document = await trial_of(number, min_rounds=3, max_rounds=4, role_switch=False)
-        assert stopped(document) == (first, 4 if first == "max_rounds" else 3)
+        assert stop_of(document) == (first, 4 if first == "max_rounds" else 3)
 
 
 PRIMARY_AND_SWITCHED: dict[str, tuple[list[Rule], tuple[str, int], tuple[str, int]]] = {
     "each by itself": (
-        [*both([0.5] * 3, [0.5] * 3), *criticises(*YES, phase="switched")],
+        [*both_reflect([0.5] * 3, [0.5] * 3), *criticises(*YES, phase="switched")],
         ("reflection_plateau", 3),
         ("critic_resolved", 2),
     ),
     "the other way round": (
-        [*closes(*YES), *both([0.5] * 3, [0.5] * 3, phase="switched")],
+        [*closes(*YES), *both_reflect([0.5] * 3, [0.5] * 3, phase="switched")],
         ("judicial_signal", 2),
         ("reflection_plateau", 3),
     ),
@@ -153,53 +163,53 @@ PRIMARY_AND_SWITCHED: dict[str, tuple[list[Rule], tuple[str, int], tuple[str, in
 
 
 async def test_the_two_debates_stop_independently(start_stub: StartStub) -> None:
-    start_stub(side_by_side([*rules, *otherwise()] for rules, _, _ in PRIMARY_AND_SWITCHED.values()))
+    start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in PRIMARY_AND_SWITCHED.values()))
     for number, (name, (_, primary, switched)) in enumerate(PRIMARY_AND_SWITCHED.items()):
         document = await trial_of(number, max_rounds=4, switched_rounds=4)
         assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"]
-        assert (stopped(document), stopped(document, "switched")) == (primary, switched), name
+        assert (stop_of(document), stop_of(document, "switched")) == (primary, switched), name
         assert outcome(document)[3:] == primary  # the trial's own stop reason is the primary debate's
         assert calls_by_round(document) == [SEARCHING] * primary[1]
         assert calls_by_round(document, "switched") == [SEARCHING] * switched[1]
 
 
 async def test_without_a_stop_reason_the_debates_have_ten_rounds_and_two(start_stub: StartStub) -> None:
-    start_stub(otherwise())
+    start_stub(default_rules())
     document = await trial(max_rounds=ProclaimSettings().max_rounds)
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 10)
-    assert stopped(document, "switched") == ("max_rounds", 2)
+    assert stop_of(document, "switched") == ("max_rounds", 2)
     assert calls_by_round(document) == [SEARCHING] * 10
     assert calls_by_round(document, "switched") == [SEARCHING] * 2
-    assert course(document)["novelty"] == [None] * 10
-    assert course(document)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")  # the tenth is the last
-    assert course(document, "switched")["retrieval_ended"] == {}
+    assert debate_entry(document)["novelty"] == [None] * 10
+    assert debate_entry(document)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")  # the tenth is the last
+    assert debate_entry(document, "switched")["retrieval_ended"] == {}
 
 
 # --- when a side's search ends ----------------------------------------------------------------------------------------
 
 
-def searched(document: Mapping[str, Any], phase: str = "primary") -> dict[str, list[int]]:
+def rounds_with_search(document: Mapping[str, Any], phase: str = "primary") -> dict[str, list[int]]:
     """The rounds in which each side searched."""
     keys = turns(document, "discover", phase)
     return {side: [round for who, round in keys if who == side] for side in SIDES}
 
 
 async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
-    mine = searches("plaintiff", "#A #B9 #C", "#M")
+    plaintiff_searches = searches("plaintiff", "#A #B9 #C", "#M")
     theirs = searches("defense", "#I #A #B", "#J", "#A9 #B #C", "#M")
-    stub = start_stub([*mine, *theirs, *otherwise()])
+    stub = start_stub([*plaintiff_searches, *theirs, *default_rules()])
     document = await trial(max_rounds=4)
-    assert searched(document) == {"plaintiff": [1], "defense": [1, 2, 3]}
+    assert rounds_with_search(document) == {"plaintiff": [1], "defense": [1, 2, 3]}
     discovered = turns(document, "discover")
     assert [t.get("ended") for t in discovered.values()] == ["redundancy", None, None, "redundancy"]
     assert [t["scores"]["redundancy"] for t in discovered.values()] == [1, pytest.approx(2 / 3), 0, 1]
-    entry = course(document)
+    entry = debate_entry(document)
     assert entry["retrieval_ended"] == {"plaintiff": "redundancy", "defense": "redundancy"}
     assert entry["novelty"] == [pytest.approx(1.1 / 6), 1, pytest.approx(0.1 / 3), None]
     assert calls_by_round(document) == [SEARCHING, ONE_SEARCHES, ONE_SEARCHES, ARGUING]
-    assert stopped(document) == ("max_rounds", 4)
+    assert stop_of(document) == ("max_rounds", 4)
     # The search state of one debate does not carry over to the other.
-    assert searched(document, "switched") == {"plaintiff": [1, 2], "defense": [1, 2]}
+    assert rounds_with_search(document, "switched") == {"plaintiff": [1, 2], "defense": [1, 2]}
     assert calls_by_round(document, "switched") == [SEARCHING, SEARCHING]
     assert len(prompts(stub, "plaintiff", "gap", "plaintiff")) == 1
     assert len(prompts(stub, "defense", "gap", "defense")) == 3
@@ -221,23 +231,23 @@ REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
 
 
 async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:
-    start_stub(side_by_side([*searches("plaintiff", query), *otherwise()] for query, _, _ in REDUNDANCY))
+    start_stub(side_by_side([*searches("plaintiff", query), *default_rules()] for query, _, _ in REDUNDANCY))
     for number, (query, given, ended) in enumerate(REDUNDANCY):
         document = await trial_of(number, role_switch=False, **given)
-        assert course(document)["retrieval_ended"] == ({"plaintiff": ended} if ended else {}), query
-        assert searched(document) == {"plaintiff": [1] if ended else [1, 2], "defense": [1, 2]}
+        assert debate_entry(document)["retrieval_ended"] == ({"plaintiff": ended} if ended else {}), query
+        assert rounds_with_search(document) == {"plaintiff": [1] if ended else [1, 2], "defense": [1, 2]}
 
 
 async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub) -> None:
-    mine = searches("plaintiff", "#I", "#0", "#J")
-    start_stub([*mine, *searches("defense", "#K #A #B", "#L", "#M"), *otherwise()])
+    plaintiff_searches = searches("plaintiff", "#I", "#0", "#J")
+    start_stub([*plaintiff_searches, *searches("defense", "#K #A #B", "#L", "#M"), *default_rules()])
     document = await trial(max_rounds=4, switched_rounds=3, max_retrievals=2)
     for phase, rounds in {"primary": 4, "switched": 3}.items():
-        assert searched(document, phase) == {"plaintiff": [1, 2], "defense": [1, 2]}
-        assert course(document, phase)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")
-        assert stopped(document, phase) == ("max_rounds", rounds)
+        assert rounds_with_search(document, phase) == {"plaintiff": [1, 2], "defense": [1, 2]}
+        assert debate_entry(document, phase)["retrieval_ended"] == dict.fromkeys(SIDES, "retrievals")
+        assert stop_of(document, phase) == ("max_rounds", rounds)
         assert calls_by_round(document, phase) == [SEARCHING] * 2 + [ARGUING] * (rounds - 2)
-    assert course(document)["novelty"] == [pytest.approx(0.5), 1, None, None]
+    assert debate_entry(document)["novelty"] == [pytest.approx(0.5), 1, None, None]
 
 
 def asked_in_words(name: str, shared: int) -> str:
@@ -250,18 +260,18 @@ async def test_too_little_gain_in_relevance_ends_a_sides_search_if_it_is_set(sta
         "plaintiff": [asked_in_words("I", 0), asked_in_words("J", 6), asked_in_words("K", 2)],
         "defense": [asked_in_words("L", 6), asked_in_words("M", 2), asked_in_words("N", 2)],
     }
-    rules = [*searches("plaintiff", *queries["plaintiff"]), *searches("defense", *queries["defense"]), *otherwise()]
+    rules = [*searches("plaintiff", *queries["plaintiff"]), *searches("defense", *queries["defense"]), *default_rules()]
     gains = (0.05, None)
     start_stub(side_by_side([rules] * len(gains)))
     encoder = await open_encoder("openai:stub-embedding")
     for number, gain in enumerate(gains):
         document = await trial_of(number, max_rounds=4, relevance_gain=gain, role_switch=False)
         ended = {} if gain is None else dict.fromkeys(SIDES, "relevance_gain")
-        assert course(document)["retrieval_ended"] == ended
+        assert debate_entry(document)["retrieval_ended"] == ended
         if gain is None:
-            assert searched(document) == {"plaintiff": [1, 2, 3, 4], "defense": [1, 2, 3, 4]}
+            assert rounds_with_search(document) == {"plaintiff": [1, 2, 3, 4], "defense": [1, 2, 3, 4]}
             continue
-        assert searched(document) == {"plaintiff": [1, 2, 3], "defense": [1, 2]}
+        assert rounds_with_search(document) == {"plaintiff": [1, 2, 3], "defense": [1, 2]}
         assert calls_by_round(document) == [SEARCHING, SEARCHING, ONE_SEARCHES, ARGUING]
         for (side, round), turn in turns(document, "discover").items():
             query = f"{queries[side][round - 1]} exactly"
@@ -286,22 +296,22 @@ async def test_a_gain_that_is_not_computed_in_time_is_none(monkeypatch: pytest.M
 async def test_without_searches_rounds_continue_without_novelty(start_stub: StartStub) -> None:
     nothing_new = [r for side in SIDES for r in searches(side, "#A #B #C")]
     cases: tuple[list[Rule], ...] = ([], criticises(*NO[:3], True))
-    start_stub(side_by_side([*nothing_new, *more, *otherwise()] for more in cases))
+    start_stub(side_by_side([*nothing_new, *more, *default_rules()] for more in cases))
     for number, more in enumerate(cases):
         document = await trial_of(number, max_rounds=5, role_switch=False)
-        assert stopped(document) == (("critic_resolved", 4) if more else ("max_rounds", 5))
+        assert stop_of(document) == (("critic_resolved", 4) if more else ("max_rounds", 5))
         rounds = document["rounds"]
-        assert course(document)["novelty"] == [0] + [None] * (rounds - 1)
-        assert course(document)["retrieval_ended"] == dict.fromkeys(SIDES, "redundancy")
+        assert debate_entry(document)["novelty"] == [0] + [None] * (rounds - 1)
+        assert debate_entry(document)["retrieval_ended"] == dict.fromkeys(SIDES, "redundancy")
         assert calls_by_round(document) == [SEARCHING] + [ARGUING] * (rounds - 1)
         assert len(turns(document, "argue")) == 2 * rounds
 
 
 async def test_one_side_may_exhaust_novelty_when_the_other_has_ended(start_stub: StartStub) -> None:
-    start_stub([*searches("plaintiff", *LOW), *searches("defense", "#A #B #C"), *otherwise()])
+    start_stub([*searches("plaintiff", *LOW), *searches("defense", "#A #B #C"), *default_rules()])
     document = await trial(max_rounds=5, role_switch=False)
-    assert stopped(document) == ("novelty_exhausted", 2)
-    assert course(document)["novelty"] == [pytest.approx(0.2 / 6), pytest.approx(0.2 / 3)]
+    assert stop_of(document) == ("novelty_exhausted", 2)
+    assert debate_entry(document)["novelty"] == [pytest.approx(0.2 / 6), pytest.approx(0.2 / 3)]
     assert calls_by_round(document) == [SEARCHING, ONE_SEARCHES]
 
 
@@ -320,12 +330,12 @@ def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any
 
 async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: StartStub) -> None:
     ruled = [*weighs(0.5, 0.5, "D"), *weighs(0.1, 0.1, "E")]
-    mine = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
+    plaintiff_searches = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
     theirs = searches("defense", "#I #J #I8", "#A9 #K #K9")
-    stub = start_stub([*ruled, *mine, *theirs, *otherwise()])
+    stub = start_stub([*ruled, *plaintiff_searches, *theirs, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
-    # The plaintiff's join first: I is new to it, and not to the defense; I8 meets I.
+    # The plaintiff's exhibits join first, so I is new only to the plaintiff. I8 shares eight words with I.
     assert novelty(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelty(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
     # Disputed and discarded exhibits are known but not on record, so D9 is new beside D.
@@ -339,7 +349,7 @@ async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: St
         ("plaintiff", 2): near(1 / 3),
         ("defense", 2): near(0.4),
     }
-    assert course(document)["novelty"] == [near(2.3 / 6), near(2.2 / 6)]
+    assert debate_entry(document)["novelty"] == [near(2.3 / 6), near(2.2 / 6)]
     joined = {key: [NAME_OF[i] for i in turn["joined"]] for key, turn in discovered.items()}
     assert joined == {
         ("plaintiff", 1): ["I", "I8"],
@@ -356,14 +366,14 @@ async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: St
     }
     assert all(status[name][0] == "admitted" for name in "ABCFGH")
     assert len([r for r in piece(document, "A9")["retrievals"] if "novelty" in r]) == 2
-    first, second = (set(shown(p)) for p in prompts(stub, "plaintiff", "argue"))
+    first, second = (set(exhibits_in(p)) for p in prompts(stub, "plaintiff", "argue"))
     assert first == set("ABCFGH") | {"I", "I8", "J"}
     assert second == first | {"D9", "K"}
-    assert set(shown(prompts(stub, "judge-1")[0])) == second | {"D"}
+    assert set(exhibits_in(prompts(stub, "judge-1")[0])) == second | {"D"}
 
 
 async def test_the_minimum_novelty_is_a_setting(start_stub: StartStub) -> None:
-    start_stub([*searches("plaintiff", "#A9 #B8 #C7") * 4, *otherwise()])
+    start_stub([*searches("plaintiff", "#A9 #B8 #C7") * 4, *default_rules()])
     joined = {}
     for least in (0.1, 0.2, 0.3, 0.31):
         document = await trial(role_switch=False, max_rounds=1, novelty_threshold=least)
@@ -373,7 +383,7 @@ async def test_the_minimum_novelty_is_a_setting(start_stub: StartStub) -> None:
 
 async def test_exhibits_irrelevant_to_the_request_do_not_join_the_record(start_stub: StartStub) -> None:
     """The plaintiff's gap has six of the words of I, and none of J's."""
-    start_stub([*searches("plaintiff", f"#J {asked_in_words('I', 6)}") * 2, *otherwise()])
+    start_stub([*searches("plaintiff", f"#J {asked_in_words('I', 6)}") * 2, *default_rules()])
     for least, joined in ((0.2, "I"), (-1, "J I")):
         document = await trial(role_switch=False, max_rounds=1, min_request_similarity=least)
         turn = turns(document, "discover")["plaintiff", 1]

@@ -18,7 +18,7 @@ SEEN: ContextVar[str] = ContextVar("seen", default="")
 GIVEN: Any = {"turns": [], "phase": "primary"}
 
 
-class Heard(AsyncCallbackHandler):
+class StartedRuns(AsyncCallbackHandler):
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -32,11 +32,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     start = AsyncCallbackManager.on_chain_start
 
-    async def counted(self: Any, *given: Any, **more: Any) -> Any:
+    async def record_start(self: Any, *given: Any, **more: Any) -> Any:
         names.append(more.get("name", ""))
         return await start(self, *given, **more)
 
-    monkeypatch.setattr(AsyncCallbackManager, "on_chain_start", counted)
+    monkeypatch.setattr(AsyncCallbackManager, "on_chain_start", record_start)
     return names
 
 
@@ -50,74 +50,74 @@ def two_steps(first: Any, second: Any) -> Any:
     return graph.compile(name="two steps")
 
 
-async def deepens(state: Any, run: Any) -> dict[str, Any]:
+async def add_depth(state: Any, run: Any) -> dict[str, Any]:
     return {"depth": 1}
 
 
 async def test_nodes_start_runs_only_if_callbacks_are_given(started: list[str]) -> None:
-    graph = two_steps(deepens, deepens)
+    graph = two_steps(add_depth, add_depth)
     await graph.ainvoke(GIVEN, context=Settings())
     assert started == ["two steps"]
     started.clear()
-    heard = Heard()
-    await graph.ainvoke(GIVEN, {"callbacks": [heard]}, context=Settings())
-    assert started == heard.names
-    assert [name for name in heard.names if name != "<lambda>"] == ["two steps", "first", "second"]
+    handler = StartedRuns()
+    await graph.ainvoke(GIVEN, {"callbacks": [handler]}, context=Settings())
+    assert started == handler.names
+    assert [name for name in handler.names if name != "<lambda>"] == ["two steps", "first", "second"]
 
 
 async def test_a_nodes_context_variables_stay_inside_and_its_config_is_available() -> None:
     nodes: list[Any] = []
 
-    async def sets(state: Any, run: Any) -> dict[str, Any]:
+    async def set_variable(state: Any, run: Any) -> dict[str, Any]:
         config = var_child_runnable_config.get() or {}
         nodes.append((SEEN.get(), config["metadata"]["langgraph_node"], {"run_name", "run_id"} & config.keys()))
         SEEN.set("by a node")
         return {"depth": 1}
 
-    await two_steps(sets, sets).ainvoke(GIVEN, context=Settings())
+    await two_steps(set_variable, set_variable).ainvoke(GIVEN, context=Settings())
     assert nodes == [("", "first", set()), ("", "second", set())]
     assert SEEN.get() == ""
 
 
 async def test_a_callback_inside_a_node_receives_its_calls() -> None:
-    heard = Heard()
+    handler = StartedRuns()
 
-    async def calls(state: Any, run: Any) -> dict[str, Any]:
-        await RunnableLambda(lambda value: value, name="within").ainvoke(1, {"callbacks": [heard]})
+    async def call_within(state: Any, run: Any) -> dict[str, Any]:
+        await RunnableLambda(lambda value: value, name="within").ainvoke(1, {"callbacks": [handler]})
         return {"depth": 1}
 
-    await two_steps(deepens, calls).ainvoke(GIVEN, context=Settings())
-    assert heard.names == ["within"]
+    await two_steps(add_depth, call_within).ainvoke(GIVEN, context=Settings())
+    assert handler.names == ["within"]
 
 
 async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
-    async def fails(state: Any, run: Any) -> dict[str, Any]:
+    async def fail(state: Any, run: Any) -> dict[str, Any]:
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there") as raised:
-        await two_steps(deepens, fails).ainvoke(GIVEN, context=Settings())
+        await two_steps(add_depth, fail).ainvoke(GIVEN, context=Settings())
     assert any("'second'" in note for note in raised.value.__notes__)
 
 
 async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_callbacks() -> None:
-    told = {"kind": "stand_in", "detail": "wikipedia stood in"}
+    warning = {"kind": "stand_in", "detail": "wikipedia stood in"}
     read: list[dict[str, Any]] = []
 
-    def look(state: Any) -> str:
+    def route(state: Any) -> str:
         read.append(dict(state))
         return END
 
-    async def writes(state: Any, run: Any) -> dict[str, Any]:
-        return {"warnings": [told], "depth": 2, "query": "platinum", "calls": overwrite([]), "unheard_of": 1}
+    async def write(state: Any, run: Any) -> dict[str, Any]:
+        return {"warnings": [warning], "depth": 2, "query": "platinum", "calls": overwrite([]), "unheard_of": 1}
 
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
-    graph.add_node("first", Node(writes))
+    graph.add_node("first", Node(write))
     graph.add_edge(START, "first")
-    graph.add_conditional_edges("first", look, [END])
+    graph.add_conditional_edges("first", route, [END])
     compiled = graph.compile(name="one step")
     given = {**GIVEN, "warnings": [{"kind": "unparsed", "detail": "no JSON"}], "depth": 3, "calls": [{"node": "open"}]}
     await compiled.ainvoke(given, context=Settings())
-    await compiled.ainvoke(given, {"callbacks": [Heard()]}, context=Settings())
+    await compiled.ainvoke(given, {"callbacks": [StartedRuns()]}, context=Settings())
     quiet, followed = read
     assert quiet == followed
     assert [warned["kind"] for warned in quiet["warnings"]] == ["unparsed", "stand_in"]

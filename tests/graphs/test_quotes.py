@@ -38,17 +38,19 @@ async def debate(**more: Any) -> dict[str, Any]:
     return document
 
 
-def cites(piece: Evidence, quote: str) -> dict[str, str]:
+def citation_of(piece: Evidence, quote: str) -> dict[str, str]:
     return {"evidence_id": piece["id"], "quote": quote}
 
 
-def right(piece: Evidence) -> dict[str, str]:
-    return cites(piece, " ".join(piece["text"].split()[2:8]))
+def right_citation(piece: Evidence) -> dict[str, str]:
+    """A citation that quotes six words of a piece."""
+    return citation_of(piece, " ".join(piece["text"].split()[2:8]))
 
 
-def wrong(piece: Evidence) -> dict[str, str]:
+def wrong_citation(piece: Evidence) -> dict[str, str]:
+    """A citation of words that a piece does not contain."""
     words = piece["text"].split()[2:8]
-    return cites(piece, " ".join([*words[:3], "never", *words[3:]]))
+    return citation_of(piece, " ".join([*words[:3], "never", *words[3:]]))
 
 
 def turn_of(document: dict[str, Any], agent: str, number: int = 1) -> dict[str, Any]:
@@ -56,36 +58,36 @@ def turn_of(document: dict[str, Any], agent: str, number: int = 1) -> dict[str, 
     return turn
 
 
-def outcomes(document: dict[str, Any], role: str) -> list[str]:
+def outcomes_of_calls(document: dict[str, Any], role: str) -> list[str]:
     return [c["outcome"] for c in document["calls"] if c["role"] == role]
 
 
-def warned(document: dict[str, Any]) -> list[tuple[str, str]]:
+def warnings_of(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(w["kind"], w["detail"]) for w in document["warnings"]]
 
 
 async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
-    disguised = cites(mine, f"“{right(mine)['quote'].replace(' ', chr(10))}”")
+    disguised = citation_of(mine, f"“{right_citation(mine)['quote'].replace(' ', chr(10))}”")
     start_stub([
-        says("rag", "SUPPORTS", citations=[disguised, wrong(mine)]),
+        says("rag", "SUPPORTS", citations=[disguised, wrong_citation(mine)]),
         says("search", "REFUTES", citations=[INVENTED]),
-        says("judge", "SUPPORTS", citations=[right(other), right(mine), wrong(other)]),
+        says("judge", "SUPPORTS", citations=[right_citation(other), right_citation(mine), wrong_citation(other)]),
     ])  # fmt: skip
     document = await debate()
     good, bad = turn_of(document, "rag")["citations"]
     assert (good["verified"], bad["verified"], bad["start"], bad["end"]) == (True, False, None, None)
-    assert mine["text"][good["start"] : good["end"]] == right(mine)["quote"]
+    assert mine["text"][good["start"] : good["end"]] == right_citation(mine)["quote"]
     assert good["text_hash"] == bad["text_hash"] == text_hash(mine["text"])
     [invented] = turn_of(document, "search")["citations"]
     assert (invented["fabricated"], invented["verified"], invented["text_hash"]) == (True, False, None)
     assert [c["verified"] for c in turn_of(document, "judge")["citations"]] == [True, True, False]
     assert document["metrics"]["citations"] == {"total": 6, "verified": 3, "unverified": 2, "fabricated": 1}
-    kinds = [kind for kind, _ in warned(document)]
+    kinds = [kind for kind, _ in warnings_of(document)]
     assert sorted(kinds) == ["fabricated_citation", "unverified_quote", "unverified_quote"]
     for piece in (mine, other):
-        about = f"quotes {wrong(piece)['quote'][:80]!r}, which does not stand in {piece['id']}"
-        assert ("unverified_quote", about) in warned(document)
+        about = f"quotes {wrong_citation(piece)['quote'][:80]!r}, which does not stand in {piece['id']}"
+        assert ("unverified_quote", about) in warnings_of(document)
     assert document["answer"] == "SUPPORTS"
     assert verdict_citations(document) == turn_of(document, "judge")["citations"]
 
@@ -93,8 +95,8 @@ async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
 async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     stub = start_stub([
-        says("rag", "SUPPORTS", citations=[right(mine), wrong(mine)]),
-        says("search", "REFUTES", citations=[right(other), INVENTED]),
+        says("rag", "SUPPORTS", citations=[right_citation(mine), wrong_citation(mine)]),
+        says("search", "REFUTES", citations=[right_citation(other), INVENTED]),
         says("judge", "SUPPORTS"),
     ])  # fmt: skip
     await debate(max_rounds=2)
@@ -102,7 +104,10 @@ async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartSt
     assert "<citations>" not in first
     [judged] = stub.prompts("judge")
     for prompt in (second, judged):
-        lines = [f"{mine['id']}: {right(mine)['quote']}", f"{UNVERIFIED} {mine['id']}: {wrong(mine)['quote']}"]
+        lines = [
+            f"{mine['id']}: {right_citation(mine)['quote']}",
+            f"{UNVERIFIED} {mine['id']}: {wrong_citation(mine)['quote']}",
+        ]
         assert "\n".join(["<citations>", *lines, "</citations>"]) in prompt
     for prompt in (stub.prompts("stub-rag")[1], judged):
         assert f"<citations>\n{other['id']}: " in prompt
@@ -113,9 +118,9 @@ async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartSt
 async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_stub: StartStub) -> None:
     mine = await found_by("rag")
     stub = start_stub([
-        says("rag", "SUPPORTS", citations=[right(mine)]),
-        says("search", "REFUTES", 1, citations=[right(mine)]),
-        says("search", "REFUTES", citations=[right(mine), wrong(mine)]),
+        says("rag", "SUPPORTS", citations=[right_citation(mine)]),
+        says("search", "REFUTES", 1, citations=[right_citation(mine)]),
+        says("search", "REFUTES", citations=[right_citation(mine), wrong_citation(mine)]),
         says("judge", "REFUTES"),
     ])  # fmt: skip
     document = await debate(max_rounds=2)
@@ -123,50 +128,50 @@ async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_
     assert (before["fabricated"], before["verified"]) == (True, False)  # not cited yet, so not shown yet
     again, altered = turn_of(document, "search", 2)["citations"]
     assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
-    assert mine["text"][again["start"] : again["end"]] == right(mine)["quote"]
+    assert mine["text"][again["start"] : again["end"]] == right_citation(mine)["quote"]
     assert again["text_hash"] == altered["text_hash"] == text_hash(mine["text"])
     assert mine["text"] not in "".join(stub.prompts("stub-search"))
     assert mine["id"] not in turn_of(document, "search", 2)["evidence_ids"]
-    [held] = [piece for piece in document["evidence"] if piece["id"] == mine["id"]]
-    assert {r["agent"] for r in held["retrievals"]} == {"rag"}
+    [in_document] = [piece for piece in document["evidence"] if piece["id"] == mine["id"]]
+    assert {r["agent"] for r in in_document["retrievals"]} == {"rag"}
     assert "cited" not in document
 
 
 @pytest.mark.parametrize("first", ["wrong", "none", "invented"])
 async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub: StartStub, first: str) -> None:
     mine, other = await found_by("rag"), await found_by("search")
-    given, said = {
-        "wrong": ([wrong(mine)], f"does not stand in {mine['id']}"),
+    given, fault = {
+        "wrong": ([wrong_citation(mine)], f"does not stand in {mine['id']}"),
         "none": ([], "there are none"),
         "invented": ([INVENTED], "which was not shown"),
     }[first]
     stub = start_stub([
         says("rag", "REFUTES", 1, citations=given),
-        says("rag", "SUPPORTS", citations=[wrong(mine), right(mine)]),
-        *(says(who, "SUPPORTS", citations=[right(other)]) for who in ("search", "judge")),
+        says("rag", "SUPPORTS", citations=[wrong_citation(mine), right_citation(mine)]),
+        *(says(who, "SUPPORTS", citations=[right_citation(other)]) for who in ("search", "judge")),
     ])  # fmt: skip
     document = await debate(verified_quotes=True)
-    assert outcomes(document, "rag") == ["unquoted", "ok"]
-    assert outcomes(document, "search") == outcomes(document, "judge") == ["ok"]
+    assert outcomes_of_calls(document, "rag") == ["unquoted", "ok"]
+    assert outcomes_of_calls(document, "search") == outcomes_of_calls(document, "judge") == ["ok"]
     turn = turn_of(document, "rag")
     assert (turn["answer"], turn["outcome"]) == ("SUPPORTS", "ok")
     assert [c["verified"] for c in turn["citations"]] == [False, True]
-    assert said in stub.prompts("stub-rag")[1]
-    assert [kind for kind, _ in warned(document)] == ["unquoted", "unverified_quote", "single_origin"]
-    assert said in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
+    assert fault in stub.prompts("stub-rag")[1]
+    assert [kind for kind, _ in warnings_of(document)] == ["unquoted", "unverified_quote", "single_origin"]
+    assert fault in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 
 async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     start_stub([
-        says("rag", "SUPPORTS", citations=[wrong(mine)]),
-        says("search", "SUPPORTS", citations=[right(other)]),
-        says("judge", "REFUTES", citations=[right(other)]),
+        says("rag", "SUPPORTS", citations=[wrong_citation(mine)]),
+        says("search", "SUPPORTS", citations=[right_citation(other)]),
+        says("judge", "REFUTES", citations=[right_citation(other)]),
     ])  # fmt: skip
     document = await debate(verified_quotes=True)
     turn = turn_of(document, "rag")
     assert (turn["answer"], turn["rationale"], turn["citations"], turn["outcome"]) == (None, None, [], "unquoted")
-    assert outcomes(document, "rag") == ["unquoted", "unquoted"]
+    assert outcomes_of_calls(document, "rag") == ["unquoted", "unquoted"]
     assert document["votes"][0] == {"agent": "rag", "answer": None, "group": None}
     assert (document["answer"], document["stop_reason"]) == ("REFUTES", "max_rounds")
     assert document["metrics"]["citations"] == {"total": 2, "verified": 2, "unverified": 0, "fabricated": 0}
@@ -176,28 +181,28 @@ async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stu
 async def test_there_are_at_most_two_requests(start_stub: StartStub, unparsed_first: bool) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     unparsed = {"model": "stub-rag$", "reply": "I would say SUPPORTS."}
-    unquoted = says("rag", "SUPPORTS", citations=[wrong(mine)])
+    unquoted = says("rag", "SUPPORTS", citations=[wrong_citation(mine)])
     replies = [unparsed, unquoted] if unparsed_first else [unquoted, unparsed]
-    good = [says(who, "SUPPORTS", citations=[right(other)]) for who in ("rag", "search", "judge")]
+    good = [says(who, "SUPPORTS", citations=[right_citation(other)]) for who in ("rag", "search", "judge")]
     start_stub([*({**rule, "times": 1} for rule in replies), *good])
     document = await debate(verified_quotes=True)
     expected = ["unparsed", "unquoted"] if unparsed_first else ["unquoted", "unparsed"]
-    assert outcomes(document, "rag") == expected
+    assert outcomes_of_calls(document, "rag") == expected
     assert (turn_of(document, "rag")["answer"], turn_of(document, "rag")["outcome"]) == (None, expected[-1])
 
 
 @pytest.mark.parametrize("second", ["right", "wrong"])
 async def test_a_judge_without_a_verified_quote_gives_no_verdict(start_stub: StartStub, second: str) -> None:
     mine, other = await found_by("rag"), await found_by("search")
-    judged = [right(mine)] if second == "right" else [wrong(mine)]
+    judged = [right_citation(mine)] if second == "right" else [wrong_citation(mine)]
     start_stub([
-        says("rag", "SUPPORTS", citations=[right(mine)]),
-        says("search", "REFUTES", citations=[right(other)]),
-        says("judge", "REFUTES", 1, citations=[wrong(mine)]),
+        says("rag", "SUPPORTS", citations=[right_citation(mine)]),
+        says("search", "REFUTES", citations=[right_citation(other)]),
+        says("judge", "REFUTES", 1, citations=[wrong_citation(mine)]),
         says("judge", "SUPPORTS", citations=judged),
     ])  # fmt: skip
     document = await debate(verified_quotes=True)
-    assert outcomes(document, "judge") == ["unquoted", "ok" if second == "right" else "unquoted"]
+    assert outcomes_of_calls(document, "judge") == ["unquoted", "ok" if second == "right" else "unquoted"]
     if second == "right":
         assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
         return
@@ -224,9 +229,9 @@ async def test_without_the_setting_no_quote_is_needed(start_stub: StartStub) -> 
 async def test_the_first_version_of_tool_mad_checks_quotes_too(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     start_stub([
-        says("rag", "SUPPORTS", citations=[right(mine)]),
-        says("search", "REFUTES", citations=[wrong(other)]),
-        says("judge", "SUPPORTS", citations=[right(other)]),
+        says("rag", "SUPPORTS", citations=[right_citation(mine)]),
+        says("search", "REFUTES", citations=[wrong_citation(other)]),
+        says("judge", "SUPPORTS", citations=[right_citation(other)]),
     ])  # fmt: skip
     more = {"max_rounds": 1, "embedder": "openai:stub-embedding", "cross_encoder": "no-such/encoder"}
     chosen = ConsistencySettings.model_validate(settings(verified_quotes=True, **more))
@@ -244,10 +249,10 @@ async def test_the_final_output_says_which_quotes_were_found(start_stub: StartSt
     start_stub([
         says("rag", "SUPPORTS"),
         says("search", "REFUTES"),
-        says("judge", "SUPPORTS", citations=[right(mine), wrong(mine)]),
+        says("judge", "SUPPORTS", citations=[right_citation(mine), wrong_citation(mine)]),
     ])  # fmt: skip
     cited = [line.text for line in ending(await debate()).lines if line.what == "cites"]
     assert [text.partition(": ")[2] for text in cited] == [
-        f'"{right(mine)["quote"]}" (found word for word)',
-        f'"{wrong(mine)["quote"]}" (not found in the text)',
+        f'"{right_citation(mine)["quote"]}" (found word for word)',
+        f'"{wrong_citation(mine)["quote"]}" (not found in the text)',
     ]

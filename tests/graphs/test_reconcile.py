@@ -6,7 +6,17 @@ import pytest
 from moot.nodes._steps.vote import confidence_weight
 
 from tests.conftest import StartStub
-from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, warned
+from tests.graphs.scripted_agents import (
+    ANSWERS,
+    claims,
+    debate,
+    marks_by_prompt,
+    outline,
+    prompts,
+    rule,
+    script,
+    warning_kinds,
+)
 
 HEADING = "of 3 gave this answer:"
 
@@ -17,7 +27,7 @@ async def test_a_three_way_split_shows_all_three_answers_with_their_confidences(
     document = await debate("reconcile")
     assert outline(document) == ("done", "REFUTES", "consensus", 3, 9, 3)
     for i in (1, 2, 3):
-        assert seen(stub, f"agent-{i}") == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
+        assert marks_by_prompt(stub, f"agent-{i}") == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
         prompt = prompts(stub, f"agent-{i}")[1]
         assert prompt.count(f"1 {HEADING}") == 3
         shown = [(answer, h) for answer, h in zip(("SUPPORTS", "REFUTES", "NOT ENOUGH INFO"), sure[0], strict=True)]
@@ -49,7 +59,7 @@ async def test_the_first_consensus_ends_the_debate(start_stub: StartStub) -> Non
         assert outline(document) == ("done", answer, "consensus", number, 3 * number, number)
 
 
-async def test_an_agent_without_an_answer_is_no_part_of_a_consensus(start_stub: StartStub) -> None:
+async def test_an_agent_without_an_answer_does_not_belong_to_a_consensus(start_stub: StartStub) -> None:
     start_stub(script("SS-", "SS-"))
     document = await debate("reconcile", max_rounds=2)
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
@@ -80,10 +90,12 @@ def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
 WEIGHED = [
     ("SSR", (0.6, 0.6, 1.0), "REFUTES", "SUPPORTS"),  # 0.1 + 0.1 against 1
     ("SSR", (0.8, 0.8, 0.9), "SUPPORTS", "SUPPORTS"),  # 1 against 0.8
-    ("RSSS", (0.7, 0.6, 0.6, 0.6), "REFUTES", "SUPPORTS"),  # 0.3 against three times 0.1: a tie, to the first
+    # 0.3 against three times 0.1: a tie, which the first answer wins.
+    ("RSSS", (0.7, 0.6, 0.6, 0.6), "REFUTES", "SUPPORTS"),
     ("RSSN", (0.95, 0.81, 0.61, 1.0), "NOT ENOUGH INFO", "SUPPORTS"),  # 0.8, 0.8, 1
     ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 against 0.4
-    ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),  # 0.1 each: a tie, to the first; no weight for no answer
+    # 0.1 each: a tie, which the first answer wins. A missing answer has no weight.
+    ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),
 ]
 """Answers, confidences, the winner by weights, and the winner by number."""
 
@@ -114,4 +126,4 @@ async def test_answers_with_equal_meaning_are_a_consensus(start_stub: StartStub)
     assert outline(document) == ("done", "NYC", "consensus", 2, 6, 4)  # two answers and one comparison a round
     compared = [(c["with"], c["same"]) for t in document["turns"] if t["step"] == "compare" for c in t["comparisons"]]
     assert compared == [("NYC", False), ("NYC", True)]
-    assert warned(document) == []
+    assert warning_kinds(document) == []

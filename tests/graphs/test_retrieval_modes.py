@@ -27,7 +27,9 @@ ROUNDS = {"every_round": [1, 2, 3], "once": [1], "none": []}
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency"])
 @pytest.mark.parametrize("mode", ROUNDS)
-async def test_debaters_search_in_these_rounds(start_stub: StartStub, name: str, mode: str) -> None:
+async def test_the_retrieval_setting_selects_the_rounds_with_searches(
+    start_stub: StartStub, name: str, mode: str
+) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
     scoring = "all_rounds" if name == "tool_mad" else "off"
     document = await debate(name, models=MODELS, scoring=scoring, retrieval=mode)

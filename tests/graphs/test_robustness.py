@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.robustness import Check, came_to, say_the_same
+from moot.nodes._texts.robustness import Check, robustness_result, state_same_fact
 from moot.nodes._texts.verdict import in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
@@ -29,6 +29,7 @@ IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.
 
 
 def says(answer: str, *, match: str = "", role: str = "", **more: Any) -> dict[str, Any]:
+    """A rule: this answer, for prompts that match, or of one role."""
     rule: dict[str, Any] = {"fields": {"answer": answer, "rationale": "So it says.", "citations": [], **more}}
     return rule | ({"match": match} if match else {}) | ({"model": role} if role else {})
 
@@ -37,16 +38,16 @@ def cites(host: str, quote: str) -> dict[str, str]:
     return {"evidence_id": IDS[host], "quote": quote}
 
 
-async def held(name: str, **more: Any) -> dict[str, Any]:
+async def run_debate(name: str, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
-    where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
-    settings = system.settings.model_validate(where | more)
+    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
+    settings = system.settings.model_validate(defaults | more)
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
     assert document["status"] == "done", document["error"]
     return document
 
 
-def came(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str | None]]:
+def outcomes_of_checks(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str | None]]:
     checks: list[Check] = document["robustness"]["checks"]
     return [(c["kind"], c["without"], len(c["evidence_ids"]), c["turns_left_out"], c["answer"]) for c in checks]
 
@@ -54,8 +55,8 @@ def came(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str |
 async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(start_stub: StartStub) -> None:
     quotes = [cites("key.org", KEY), cites("www.same.org", SAME)]
     stub = start_stub([says("SUPPORTS", match="In 2019 keepers", citations=quotes), says("NOT ENOUGH INFO")])
-    document = await held("rag")
-    assert came(document) == [
+    document = await run_debate("rag")
+    assert outcomes_of_checks(document) == [
         ("origin", ["key.org"], 2, 0, "NOT ENOUGH INFO"),
         ("origin", ["same.org"], 2, 0, "SUPPORTS"),
         ("reversed", [], 3, 0, "SUPPORTS"),
@@ -73,8 +74,8 @@ async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(star
     assert first.index(KEY) < first.index(SAME) < first.index(OTHER)
     (reverse,) = again
     assert reverse.index(OTHER) < reverse.index(SAME) < reverse.index(KEY)
-    told = [line.text for line in ending(document).lines]
-    assert "Falls without key.org." in told
+    output = [line.text for line in ending(document).lines]
+    assert "Falls without key.org." in output
     assert "Falls without key.org." in in_words(document)
     for kind in ("html", "md"):
         assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
@@ -87,14 +88,14 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
         says("SUPPORTS"),
     ])  # fmt: skip
     debaters = [{"name": name, "retriever": HERE, "model": f"openai:{name}"} for name in ("one", "two")]
-    document = await held_tool_mad(debaters, robustness_calls=2)
-    assert came(document) == [
+    document = await run_tool_mad(debaters, robustness_calls=2)
+    assert outcomes_of_checks(document) == [
         ("reversed", [], 3, 0, "SUPPORTS"),
         ("no_evidence", ["key.org", "same.org", "other.org"], 0, 2, "SUPPORTS"),
     ]
     assert (document["robustness"]["holds"], document["robustness"]["not_asked"]) == (None, 3)
     assert document["robustness"]["said"].startswith("Whether it holds without any one source is not known. The same")
-    document = await held_tool_mad(debaters)
+    document = await run_tool_mad(debaters)
     assert document["robustness"]["said"] == "Holds without any one source. The same answer comes without any evidence."
     [without_key] = [c for c in document["robustness"]["checks"] if c["without"] == ["key.org"]]
     assert without_key["turns_left_out"] == 1
@@ -104,10 +105,10 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
     assert "Keepers saw it." not in prompts[0]
 
 
-async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
+async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
     system = load_graph("tool_mad")
-    where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
-    settings = system.settings.model_validate(where | {"scoring": "all_rounds"} | more)
+    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
+    settings = system.settings.model_validate(defaults | {"scoring": "all_rounds"} | more)
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
     assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
     return document
@@ -115,18 +116,18 @@ async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str
 
 async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start_stub: StartStub) -> None:
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
-    for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
+    for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Unknown: with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
-        document = await held("madke", max_rounds=1)
+        document = await run_debate("madke", max_rounds=1)
         assert document["answer"] == "SUPPORTS"
-        assert came(document)[0][:4] == ("all", [], 3, 0)
-        assert (document["robustness"]["step"], document["robustness"]["said"][: len(said)]) == ("answer", said)
+        assert outcomes_of_checks(document)[0][:4] == ("all", [], 3, 0)
+        assert (document["robustness"]["step"], document["robustness"]["said"][: len(words)]) == ("answer", words)
 
 
 @pytest.mark.parametrize("name", ["rag", "react"])
 async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: StartStub, name: str) -> None:
     start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])
-    document = await held(name, max_calls=3, sources=[HERE])
+    document = await run_debate(name, max_calls=3, sources=[HERE])
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")
     outcomes = {check["outcome"] for check in (document["robustness"] or {})["checks"]}
     assert outcomes <= {"ok", "budget_exhausted"}
@@ -138,40 +139,41 @@ async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: Star
 
 async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
     start_stub([says("SUPPORTS")])
-    off = await held("rag", robustness=False)
+    off = await run_debate("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
-    empty = await held("madke", retrieval="none", max_rounds=1)
-    assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
+    empty = await run_debate("madke", retrieval="none", max_rounds=1)
+    assert empty["robustness"]["said"] == "There is no evidence to remove: the verdict was decided without evidence."
 
 
-def test_quotes_with_the_same_content() -> None:
-    assert say_the_same([KEY], [OTHER, SAME])
-    assert not say_the_same([KEY], [OTHER])
-    assert not say_the_same([], [KEY])
-    assert not say_the_same(["In 2019."], ["In 2019."])  # too short to tell
+def test_long_quotes_with_the_same_content_are_recognised() -> None:
+    assert state_same_fact([KEY], [OTHER, SAME])
+    assert not state_same_fact([KEY], [OTHER])
+    assert not state_same_fact([], [KEY])
+    assert not state_same_fact(["In 2019."], ["In 2019."])  # too short to tell
 
 
 def test_the_error_rates_of_comparing_quotes() -> None:
     """The rates that `SAME_FACT` states. The pairs were written before the threshold was chosen."""
     pairs = [json.loads(line) for line in (Path(__file__).parent / "same_facts.jsonl").read_text().splitlines()]
-    found = Counter(one["same"] for one in pairs if say_the_same(one["quotes"][:1], one["quotes"][1:]))
+    found = Counter(one["same"] for one in pairs if state_same_fact(one["quotes"][:1], one["quotes"][1:]))
     assert (len(pairs), found[True], found[False]) == (40, 17, 2)
 
 
-def test_the_summary_of_the_checks() -> None:
+def test_checks_are_summarised() -> None:
     def check(kind: Any, same: bool | None, *without: str) -> Check:
         made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
         made |= {"kind": kind, "without": list(without), "same": same}
         return made  # type: ignore[no-any-return]
 
     a, b = check("origin", True, "a"), check("origin", True, "b")
-    assert came_to("judge", [a, b], 0)["holds"] is True
-    assert came_to("judge", [a, b], 1)["holds"] is None
-    assert came_to("judge", [a, check("origin", None, "b")], 0)["holds"] is None
-    fell = came_to(
+    assert robustness_result("judge", [a, b], 0)["holds"] is True
+    assert robustness_result("judge", [a, b], 1)["holds"] is None
+    assert robustness_result("judge", [a, check("origin", None, "b")], 0)["holds"] is None
+    fell = robustness_result(
         "judge", [check("origin", False, "a"), check("origin", None, "b"), check("pair", False, "b", "c")], 0
     )
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
-    many = came_to("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
+    many = robustness_result("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
     assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
-    assert fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 gave no answer."
+    both = "Falls without both b and c, which say the same."
+    assert fell["said"] == f"Falls without a. {both} 1 of 3 checks gave no answer."

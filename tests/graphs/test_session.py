@@ -23,16 +23,16 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     """The session of each node that ran."""
     sessions: list[Session] = []
 
-    def noted() -> Session:
+    def record_session() -> Session:
         sessions.append(current_session())
         return sessions[-1]
 
     original = NodeContext.__init__
 
-    def begun(run: NodeContext, settings: Any, ledger: Any) -> None:
-        original(run, settings, ledger, noted())
+    def start_with_record(run: NodeContext, settings: Any, ledger: Any) -> None:
+        original(run, settings, ledger, record_session())
 
-    monkeypatch.setattr(NodeContext, "__init__", begun)
+    monkeypatch.setattr(NodeContext, "__init__", start_with_record)
     return sessions
 
 
@@ -54,12 +54,12 @@ async def test_a_debate_that_waited_continues_under_its_id(seen: list[Session]) 
     settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news", "ask_person": ["verdict"]})
     config: Any = {"configurable": {"thread_id": "1"}}
     first = await graph.ainvoke(CLAIM, config, context=settings)
-    begun = seen[-1]
+    waiting = seen[-1]
     last = await graph.ainvoke(Command(resume=True), config, context=settings)
-    assert begun.document is None
+    assert waiting.document is None
     assert first["status"] == "interrupted"
-    assert seen[-1] is not begun
-    assert seen[-1].id == begun.id == last["id"]
+    assert seen[-1] is not waiting
+    assert seen[-1].id == waiting.id == last["id"]
     assert seen[-1].document == last
     assert seen[-1].before["calls"] == first["calls"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from moot.graphs.society_of_minds import SocietySettings
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
-from moot.nodes._speakers.turns import declared
+from moot.nodes._speakers.turns import speaker_declaration
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (
@@ -15,13 +15,13 @@ from tests.graphs.scripted_agents import (
     answers,
     claims,
     debate,
+    final_votes,
+    marks_by_prompt,
     outline,
     prompts,
     rule,
     script,
-    seen,
-    voted,
-    warned,
+    warning_kinds,
 )
 
 ROUNDS: dict[str, dict[str, Any]] = {name: {"max_rounds": 3} for name in N_AGENTS}
@@ -29,7 +29,7 @@ ROUNDS |= {"multi_agent_voting": {}, "peer_review": {"rounds": 2}, "cortex_debat
 """Each agent answers three times, but once in the vote, if there is one."""
 
 
-def answered(document: dict[str, Any], agent: str) -> list[Any]:
+def answer_turns(document: dict[str, Any], agent: str) -> list[Any]:
     return [t for t in document["turns"] if t["agent"] == agent and t["step"] == "respond"]
 
 
@@ -42,12 +42,12 @@ async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(star
         assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # two of two votes
         assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # no consensus of four
         for i in (1, 2):
-            silent = answered(document, f"agent-{i}")
+            silent = answer_turns(document, f"agent-{i}")
             assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
-            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # it is asked in every round
+            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # the agent is asked in every round
             vote = document["votes"][i - 1]
             assert (vote["agent"], vote["answer"], vote["group"]) == (f"agent-{i}", None, None)
-        assert warned(document) == ["unparsed"] * (2 * 2 * times)
+        assert warning_kinds(document) == ["unparsed"] * (2 * 2 * times)
 
 
 async def test_without_any_answer_there_is_no_verdict(start_stub: StartStub) -> None:
@@ -70,17 +70,18 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
         assert (document["status"], document["answer"], document["error"]) == ("done", "REFUTES", None), name
         stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # of the two that are left
         assert (document["rounds"], document["stop_reason"]) == (firsts[claim] + 2, stop), name
-        assert voted(document) == {"agent-1": "REFUTES", "agent-3": "REFUTES"}
-        assert [(t["answer"], t["outcome"]) for t in answered(document, "agent-4")] == [(None, "failed")]
-        assert [t["outcome"] for t in answered(document, "agent-2")] == ["ok", "failed"]
+        assert final_votes(document) == {"agent-1": "REFUTES", "agent-3": "REFUTES"}
+        assert [(t["answer"], t["outcome"]) for t in answer_turns(document, "agent-4")] == [(None, "failed")]
+        assert [t["outcome"] for t in answer_turns(document, "agent-2")] == ["ok", "failed"]
         asked = [len(prompts(stub, agent, claim=claim)) for agent in ("agent-4", "agent-2")]
-        assert asked == [1, 2]  # they are not called again
+        assert asked == [1, 2]  # unreachable agents are not called again
         left = [w for w in document["warnings"] if w["kind"] == "agent_left"]
         assert [w["where"].partition(":")[0] for w in left] == ["agent-4", "agent-2"]
         assert "goes on without agent-2" in left[1]["detail"]
         for i in (1, 3):
             assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
-            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]  # nor is their earlier answer shown
+            # their earlier answer is not shown either
+            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]
 
 
 async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartStub) -> None:
@@ -90,11 +91,11 @@ async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartSt
         document = await debate(name, {"claim": claim}, agents=3, **ROUNDS[name])
         assert outline(document)[:3] == ("failed", None, None), name
         assert (document["error"]["kind"], document["error"]["retryable"]) == ("too_few_agents", True)
-        assert warned(document) == ["agent_left"] * 2
+        assert warning_kinds(document) == ["agent_left"] * 2
         assert len(document["calls"]) == 3
         alone = await debate(name, {"claim": claim}, agents=3, min_agents=1, **ROUNDS[name])
         assert (alone["status"], alone["answer"]) == ("done", "REFUTES"), name
-        assert list(voted(alone)) == ["agent-1"]
+        assert list(final_votes(alone)) == ["agent-1"]
 
 
 async def test_min_agents_may_be_all_agents(start_stub: StartStub) -> None:
@@ -106,9 +107,9 @@ async def test_min_agents_may_be_all_agents(start_stub: StartStub) -> None:
 async def test_other_agents_are_told_of_a_missing_answer(start_stub: StartStub) -> None:
     stub = start_stub(script("S-R", "RRR"))
     await debate("society_of_minds")
-    assert seen(stub, "agent-1")[1] == "a1r1 a3r1"
+    assert marks_by_prompt(stub, "agent-1")[1] == "a1r1 a3r1"
     assert prompts(stub, "agent-1")[1].count("(gave no valid answer)") == 1
-    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # its own prompt
+    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # in the prompt of the agent itself
 
 
 # --- personas and seeds -----------------------------------------------------------------------------------------------
@@ -122,11 +123,11 @@ async def test_a_persona_is_only_in_its_agents_prompts(start_stub: StartStub) ->
         more: dict[str, Any] = {"evaluation": "peer"} if name == "cortex_debate" else {}
         document = await debate(name, agents=PERSONAS, **ROUNDS[name], **more)
         assert document["status"] == "done", name
-    told = {1: "of Geneva", 2: "of Delft"}
+    personas = {1: "of Geneva", 2: "of Delft"}
     steps = set()
     for request in stub.requests():
         text = "\n".join(m["content"] for m in request["messages"])
-        for i, persona in told.items():
+        for i, persona in personas.items():
             assert (persona in text) == (request["model"] == f"stub-agent-{i}"), text
         steps |= {step for step in ("your `answer`", "your `comment`", "the `score`", "the `summary`") if step in text}
     assert len(steps) == 4
@@ -136,7 +137,9 @@ async def test_agents_that_share_a_model_have_different_seeds(start_stub: StartS
     start_stub()
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})
-    speakers = [await NodeContext(settings, Ledger()).speaker_of(declared(agent)) for agent in settings.agents]
+    speakers = [
+        await NodeContext(settings, Ledger()).speaker_of(speaker_declaration(agent)) for agent in settings.agents
+    ]
     assert [speaker.seed for speaker in speakers] == [7, 8, 9, None]
     assert [s.role for s in speakers] == ["agent-1", "agent-2", "agent-3", "agent-4"]
     assert {s.model.name for s in speakers} == {"openai:stub"}

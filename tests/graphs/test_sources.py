@@ -24,7 +24,7 @@ async def debate(*debaters: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return document
 
 
-def turn(document: dict[str, Any], agent: str) -> dict[str, Any]:
+def turn_of(document: dict[str, Any], agent: str) -> dict[str, Any]:
     return next(t for t in document["turns"] if t["agent"] == agent)
 
 
@@ -37,10 +37,10 @@ def stub(start_stub: StartStub) -> Any:
     return start_stub([{"fields": {"query": "deepest lake", "answer": "SUPPORTS", "citations": []}}])
 
 
-async def test_several_sources_at_once(stub: Any) -> None:
+async def test_several_sources_are_read_at_once(stub: Any) -> None:
     names = ["bm25:demo-encyclopaedia", "bm25:demo-news"]
     document = await debate({"name": "both", "retriever": names}, NO, k=2)
-    assert (document["status"], turn(document, "both")["retrieval"]) == ("done", "ok")
+    assert (document["status"], turn_of(document, "both")["retrieval"]) == ("done", "ok")
     found = [e["retrievals"][0] for e in document["evidence"]]
     assert [r["retriever"] for r in found] == names * 2
     assert [r["rank"] for r in found] == [1, 1, 2, 2]
@@ -56,18 +56,18 @@ async def test_a_source_that_fails_leaves_the_round_without_evidence(
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=500, headers={"retry-after": "0"}))
     document = await debate({"name": "search", "retriever": "tavily"}, NO)
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
-    assert (turn(document, "search")["retrieval"], turn(document, "search")["evidence_ids"]) == ("failed", [])
+    assert (turn_of(document, "search")["retrieval"], turn_of(document, "search")["evidence_ids"]) == ("failed", [])
     assert kinds(document) == ["retrieval_failed", "no_evidence"]
 
 
 @pytest.mark.parametrize("used_up", [True, False])
-async def test_fallbacks_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
+async def test_fallbacks_are_tried_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
     start = starter(serve, monkeypatch)
     await start(TAVILY, lambda n: web.Response(status=432) if used_up else web.Response(status=400))
     await start(SERPER, lambda n: web.Response(text="<html>"))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["serper", "bm25:demo-encyclopaedia", "bm25"]}
     document = await debate(searcher, NO)
-    assert turn(document, "search")["retrieval"] == "ok"
+    assert turn_of(document, "search")["retrieval"] == "ok"
     assert {e["retrievals"][0]["retriever"] for e in document["evidence"]} == {"bm25:demo-encyclopaedia"}
     assert kinds(document) == ["retrieval_failed", "retrieval_failed", "stand_in"]
     assert [c["requested"] for c in document["corpora"]] == ["tavily", "serper", "bm25:demo-encyclopaedia"]
@@ -81,7 +81,7 @@ async def test_a_fallback_without_results_is_no_success(
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}
     document = await debate(searcher, NO, query_formulation=False, published_before="1000-01-01")
-    assert (turn(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
+    assert (turn_of(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
     assert kinds(document) == ["retrieval_failed", "stand_in", "no_evidence"]
 
 

@@ -23,7 +23,7 @@ async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return document
 
 
-def same(value: bool) -> dict[str, Any]:
+def equivalence_rule(value: bool) -> dict[str, Any]:
     return {"model": "stub-equivalence", "fields": {"same": value, "reason": "by its name"}}
 
 
@@ -50,7 +50,12 @@ async def test_answers_with_equal_text_agree(
 
 
 async def test_short_answers_with_different_wording_are_compared_by_a_model(start_stub: StartStub) -> None:
-    rules = [says("rag", "NYC", 1), says("search", "New York City", 1), {**same(False), "times": 1}, same(True)]
+    rules = [
+        says("rag", "NYC", 1),
+        says("search", "New York City", 1),
+        {**equivalence_rule(False), "times": 1},
+        equivalence_rule(True),
+    ]
     start_stub([*rules, says("rag", "Big Apple"), says("search", "New York City")])
     document = await debate({"claim": "Where is it?", "task": "triviaqa"})
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("Big Apple", "consensus", 2)
@@ -93,7 +98,7 @@ DISPUTE = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SU
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 
 
-async def consistency(**settings: Any) -> dict[str, Any]:
+async def debate_with_consistency(**settings: Any) -> dict[str, Any]:
     chosen = {
         "models": MODELS,
         "debaters": READERS,
@@ -115,7 +120,7 @@ async def test_the_first_version_stops_at_the_first_agreement_before_it_is_score
             says("search", "SUPPORTS"),
         ]
     )
-    document = await consistency()
+    document = await debate_with_consistency()
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 2)
     assert document["scores"] == {}
     assert not stub.prompts("judge")
@@ -125,7 +130,7 @@ async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stu
     stub = start_stub(DISPUTE)
     settings = {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
     second = await graph.ainvoke({"claim": CLAIM}, context=ToolMadSettings.model_validate(settings))
-    first = await consistency()
+    first = await debate_with_consistency()
     [of_second, of_first] = stub.prompts("judge")
     assert of_second.partition("Averages")[0] == of_first.partition("Averages")[0]  # the same debate, evidence included
     assert "faithfulness" in of_second.partition("Averages")[2]
@@ -142,7 +147,7 @@ async def test_both_versions_judge_the_same_debate_by_their_own_scores(start_stu
 
 async def test_a_debater_without_evidence_has_no_consistency(start_stub: StartStub) -> None:
     start_stub(DISPUTE)
-    document = await consistency(debaters=VANILLA, max_rounds=1)
+    document = await debate_with_consistency(debaters=VANILLA, max_rounds=1)
     assert document["scores"] == {"rag": {"consistency": None}, "search": {"consistency": None}}
 
 

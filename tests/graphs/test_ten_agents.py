@@ -15,12 +15,12 @@ from tests.graphs.scripted_agents import Rule, debate
 NAMES = [f"agent-{i:02}" for i in range(1, 11)]
 GIVEN = {"claim": "The kilogram is defined by a constant.", "labels": ["alpha", "gamma"]}
 SURE = [0.35, 0.4, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85, 0.95, 0.95]
-"""Written with equally many characters, so that answers have the same length."""
+"""Confidences that prompts show with equally many characters, so that answers have the same length."""
 WORDS = ["iron", "gold", "zinc", "lead", "neon", "salt", "sand", "clay", "coal", "lime"]
 
 
-def same_every_round() -> list[Rule]:
-    """Agents whose answers have the same length; half of them give one answer, half another."""
+def equally_long_answers() -> list[Rule]:
+    """Rules: answers of the same length; half of the agents give one answer, half another."""
     return [
         {
             "model": f"stub-{name}$",
@@ -35,8 +35,8 @@ def same_every_round() -> list[Rule]:
     ]
 
 
-async def ten(name: str) -> dict[str, Any]:
-    """A debate of ten agents: the first answers (a round, except in CortexDebate) and ten rounds."""
+async def run_ten_agents(name: str) -> dict[str, Any]:
+    """Run a debate of ten agents: the first answers (round 1, or 0 in CortexDebate) and ten rounds."""
     rounds = 10 if name == "cortex_debate" else 11
     document = await debate(name, GIVEN, agents=[{"name": agent} for agent in NAMES], max_rounds=rounds)
     assert (document["status"], document["stop_reason"], document["rounds"]) == ("done", "max_rounds", rounds)
@@ -44,25 +44,25 @@ async def ten(name: str) -> dict[str, Any]:
     return document
 
 
-def sent(document: dict[str, Any]) -> dict[str, list[int]]:
+def tokens_sent(document: dict[str, Any]) -> dict[str, list[int]]:
     """The tokens sent to each agent, by round."""
     calls = sorted(document["calls"], key=lambda call: call["round"])
     return {name: [c["prompt_tokens"] for c in calls if c["role"] == name] for name in NAMES}
 
 
 async def test_prompts_grow_only_with_the_agents_heard(start_stub: StartStub) -> None:
-    start_stub(same_every_round())
+    start_stub(equally_long_answers())
     names = ("neighbor_debate", "cortex_debate", "society_of_minds")
-    documents = {name: await ten(name) for name in names}
+    documents = {name: await run_ten_agents(name) for name in names}
     for name in ("neighbor_debate", "society_of_minds"):
-        for agent, by_round in sent(documents[name]).items():
+        for agent, by_round in tokens_sent(documents[name]).items():
             assert len(set(by_round[1:])) == 1, (name, agent)
             assert by_round[1] > by_round[0]
     [two], [nine] = (
-        {t for tokens in sent(documents[name]).values() for t in tokens[1:]} for name in (names[0], names[2])
+        {t for tokens in tokens_sent(documents[name]).values() for t in tokens[1:]} for name in (names[0], names[2])
     )
-    each = (nine - two) / 7  # neighbours hear two, in a society nine are heard
-    cortex = sent(documents["cortex_debate"])
+    each = (nine - two) / 7  # a neighbour hears two agents, a member of a society nine
+    cortex = tokens_sent(documents["cortex_debate"])
     by_number: dict[int, set[int]] = defaultdict(set)
     for d, graph in enumerate(documents["cortex_debate"]["graphs"], 1):
         for agent, sources in graph["kept"].items():

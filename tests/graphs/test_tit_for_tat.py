@@ -10,13 +10,13 @@ from tests.graphs.scripted_agents import (
     answers,
     claims,
     debate,
+    final_votes,
+    marks_by_prompt,
     outline,
     prompts,
     rule,
     script,
-    seen,
-    voted,
-    warned,
+    warning_kinds,
 )
 
 SIDES = ("affirmative", "negative")
@@ -25,12 +25,12 @@ JUDGE = answers("judge", "N")
 
 
 def talk(claim: str = "") -> list[Rule]:
-    """Three rounds; the affirmative's answer of round 2 is the word ``a1r2.``, the negative's ``a2r2.``."""
+    """Rules for three rounds; the reasons of round 2 contain ``a1r2.`` (affirmative) and ``a2r2.`` (negative)."""
     return script("SR", "SN", "RN", roles=SIDES, claim=claim)
 
 
 def prefers(answer: str, round: int, claim: str = "") -> Rule:
-    """The moderator prefers this answer after this round."""
+    """A rule: the moderator prefers this answer after this round."""
     return rule("moderator", rf"{claim}.*a1r{round}\.", fields={"preferred": answer, "reason": "It stands."})
 
 
@@ -41,11 +41,12 @@ async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub:
     spoke = [request["model"].removeprefix("stub-") for request in stub.requests()]
     assert spoke == [*SIDES, "moderator"] * 3 + ["judge"]
     # The negative hears the answer just given, the affirmative the negative's last one; both see their own last answer.
-    assert seen(stub, "affirmative") == ["", "a1r1 a2r1", "a1r2 a2r2"]
-    assert seen(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
-    assert seen(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
-    assert seen(stub, "judge") == ["a1r1 a1r2 a1r3 a2r1 a2r2 a2r3"]
-    assert voted(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}  # they are not votes
+    assert marks_by_prompt(stub, "affirmative") == ["", "a1r1 a2r1", "a1r2 a2r2"]
+    assert marks_by_prompt(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
+    assert marks_by_prompt(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
+    assert marks_by_prompt(stub, "judge") == ["a1r1 a1r2 a1r3 a2r1 a2r2 a2r3"]
+    # Answers of the sides are not votes.
+    assert final_votes(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}
     steps = [(t["round"], t["agent"], t["step"]) for t in document["turns"]]
     assert steps == [
         *((r, *who) for r in (1, 2, 3) for who in (*((s, "respond") for s in SIDES), ("moderator", "moderate"))),
@@ -87,7 +88,7 @@ async def test_after_an_unusable_moderation_the_debate_continues(start_stub: Sta
         assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)  # after two requests
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
-        assert warned(document) == [outcome] * 2
+        assert warning_kinds(document) == [outcome] * 2
 
 
 async def test_an_unusable_judge_leaves_no_verdict(start_stub: StartStub) -> None:
@@ -102,9 +103,9 @@ async def test_the_other_side_answers_an_unparsable_side(start_stub: StartStub) 
     stub = start_stub([*script("-R", "-R", "-R", roles=SIDES), UNDECIDED, answers("judge", "R")])
     document = await debate("tit_for_tat")
     assert outline(document)[:4] == ("done", "REFUTES", "max_rounds", 3)
-    assert seen(stub, "negative") == ["", "a2r1", "a2r2"]
+    assert marks_by_prompt(stub, "negative") == ["", "a2r1", "a2r2"]
     assert "(gave no valid answer)" in prompts(stub, "negative")[0]
-    assert voted(document) == {"affirmative": None, "negative": "REFUTES"}
+    assert final_votes(document) == {"affirmative": None, "negative": "REFUTES"}
 
 
 async def test_the_only_sides_answer_can_be_preferred(start_stub: StartStub) -> None:

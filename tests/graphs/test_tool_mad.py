@@ -22,6 +22,7 @@ async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
 
 
 def agree(answer: str = "SUPPORTS") -> list[dict[str, Any]]:
+    """Rules: both debaters give this answer."""
     return [says("rag", answer), says("search", answer)]
 
 
@@ -82,7 +83,7 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
     assert document["depth"] == 9
 
 
-async def test_who_sees_what(start_stub: StartStub) -> None:
+async def test_debaters_see_each_others_answers_from_the_second_round_on(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS", rationale="RAGSAYS"), says("search", "REFUTES", rationale="SEARCHSAYS")])
     document = await debate(max_rounds=2)
     turns = {(t["agent"], t["round"]): t for t in document["turns"]}
@@ -192,7 +193,7 @@ async def test_without_query_formulation_the_claim_is_searched(start_stub: Start
 @pytest.mark.parametrize(
     ("scoring", "rounds", "stop"), [("all_rounds", 3, "max_rounds"), ("consensus_only", 1, "consensus")]
 )
-async def test_without_scoring(start_stub: StartStub, scoring: str, rounds: int, stop: str) -> None:
+async def test_without_scoring_no_scorer_is_called(start_stub: StartStub, scoring: str, rounds: int, stop: str) -> None:
     stub = start_stub([*agree(), says("judge", "SUPPORTS")])
     document = await debate(scoring=scoring)
     assert (document["rounds"], document["stop_reason"], document["scores"]) == (rounds, stop, {})
@@ -219,24 +220,26 @@ async def test_three_debaters_and_one_piece_found_twice(start_stub: StartStub) -
 
 async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: StartStub) -> None:
     start_stub([*(r | {"match": "saffron"} for r in agree("REFUTES")), *agree(), *supports([True, True], CLAIM)])
-    kept = builder.compile(checkpointer=InMemorySaver())
+    checkpointed = builder.compile(checkpointer=InMemorySaver())
 
-    async def on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    async def run_on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
         chosen = ToolMadSettings.model_validate(
             {"models": MODELS, "debaters": READERS, "embedder": "openai:stub-embedding"}
             | {"scoring": "consensus_only", **settings}
         )
         config: Any = {"configurable": {"thread_id": "one"}}
-        document: dict[str, Any] = await kept.ainvoke(given, config, context=chosen)
+        document: dict[str, Any] = await checkpointed.ainvoke(given, config, context=chosen)
         return document
 
-    first = await on_thread({"claim": CLAIM, "labels": ["SUPPORTS", "REFUTES"]})
+    first = await run_on_thread({"claim": CLAIM, "labels": ["SUPPORTS", "REFUTES"]})
     assert (first["answer"], first["task"]["name"], len(first["calls"])) == ("SUPPORTS", "labels", 4)
-    failed = await on_thread({"claim": "  "})
+    failed = await run_on_thread({"claim": "  "})
     assert (failed["status"], failed["error"]["kind"], failed["turns"]) == ("failed", "invalid_claim", [])
-    failed = await on_thread({"claim": CLAIM}, debaters=[{"name": "rag", "retriever": "bm25:none"}, {"name": "search"}])
+    failed = await run_on_thread(
+        {"claim": CLAIM}, debaters=[{"name": "rag", "retriever": "bm25:none"}, {"name": "search"}]
+    )
     assert failed["error"]["kind"] == "unknown_corpus"
-    second = await on_thread({"claim": "Bees make saffron."})
+    second = await run_on_thread({"claim": "Bees make saffron."})
     assert (second["status"], second["answer"], second["task"]["name"]) == ("done", "REFUTES", "fever")
     assert (second["rounds"], len(second["turns"]), len(second["calls"]), second["depth"]) == (1, 2, 4, 2)
     assert {r["query"] for e in second["evidence"] for r in e["retrievals"]} == {t["query"] for t in second["turns"]}
@@ -286,7 +289,7 @@ async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatc
     assert set(document) == set(graph.output_schema.__annotations__)
 
 
-async def test_replies_without_structured_output(start_stub: StartStub) -> None:
+async def test_answers_are_read_without_structured_output(start_stub: StartStub) -> None:
     stub = start_stub([
         {"match": "your `answer`", "reply": 'Well. {"rationale": "So it is.", "citations": [], "answer": "supports"}'},
         {"match": "the `query`", "reply": '```json\n{"query": "kilogram"}\n```'},

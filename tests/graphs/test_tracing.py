@@ -30,7 +30,7 @@ from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LONG = 60.0
-"""Seconds; longer than any step of these tests."""
+"""The time limit in seconds, longer than any step of these tests."""
 
 Run = dict[str, Any]
 
@@ -137,18 +137,18 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
     assert document["status"] == "done"
     runs = [run for run in collector.runs.values() if run["run_type"] == "llm"]
 
-    def place(of: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(of.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
+    def place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(run.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
 
     assert Counter(place(metadata(run)) for run in runs) == Counter(map(place, document["calls"]))
     for run in runs:
-        said, around = metadata(run), collector.runs[run["parent_run_id"]]
-        assert {name, f"role:{said['role']}"} <= tags(run)
-        assert said["node"] in run["name"]
-        assert said["node"] in (around["name"], collector.runs[around["parent_run_id"]]["name"])
+        fields, parent = metadata(run), collector.runs[run["parent_run_id"]]
+        assert {name, f"role:{fields['role']}"} <= tags(run)
+        assert fields["node"] in run["name"]
+        assert fields["node"] in (parent["name"], collector.runs[parent["parent_run_id"]]["name"])
         assert run["outputs"]["generations"]
-        assert f"round:{said['round']}" in run["tags"] or not said["round"]
-        assert f"phase:{said['phase']}" in run["tags"] or said["phase"] == "primary"
+        assert f"round:{fields['round']}" in run["tags"] or not fields["round"]
+        assert f"phase:{fields['phase']}" in run["tags"] or fields["phase"] == "primary"
     counted = [metadata(run)["usage_metadata"] for run in runs]
     for ours, theirs in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")):
         assert sum(usage[theirs] for usage in counted) == document["usage"][ours] > 0
@@ -160,7 +160,7 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
     assert "zstd" in collector.encodings
 
 
-def priced(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
+def set_price(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
     """Give one model a price."""
     (folder / "prices.jsonl").write_text(json.dumps({"model": model, "input": 2.0, "output": 10.0}))
     monkeypatch.setenv("MOOT_PRICES", str(folder / "prices.jsonl"))
@@ -169,7 +169,7 @@ def priced(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
 async def test_runs_have_costs_if_prices_are_known(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    priced(monkeypatch, tmp_path, "openai:stub-agent-1")
+    set_price(monkeypatch, tmp_path, "openai:stub-agent-1")
     start_stub([{"fields": {"citations": []}}])
     await debate("multi_agent_voting", models={f"agent-{i}": f"openai:stub-agent-{i}" for i in (1, 2, 3)})
     for run in collector.runs.values():
@@ -182,7 +182,7 @@ async def test_runs_have_costs_if_prices_are_known(
 async def test_a_reply_from_the_ledger_costs_nothing(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    priced(monkeypatch, tmp_path, "openai:stub")
+    set_price(monkeypatch, tmp_path, "openai:stub")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     start_stub([])
     for mode in ("record", "replay"):
@@ -198,7 +198,7 @@ async def test_a_reply_from_the_ledger_costs_nothing(
 async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    priced(monkeypatch, tmp_path, "openai:stub")
+    set_price(monkeypatch, tmp_path, "openai:stub")
     start_stub([{"fields": {"citations": []}}])
     graph: Any = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}
@@ -213,7 +213,7 @@ async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     assert metadata(call)["usage_metadata"]["total_cost"] > 0
 
 
-def test_costs_by_hand() -> None:
+def test_costs_of_a_run_by_hand() -> None:
     # 300 tokens at 2 USD and 50 at 10 USD for a million: 0.0006 and 0.0005.
     usage = {"input_tokens": 300, "output_tokens": 50, "total_tokens": 350}
     costs = {"input_cost": 0.0006, "output_cost": 0.0005, "total_cost": pytest.approx(0.0011)}
@@ -269,6 +269,7 @@ async def test_a_trial_has_its_confidence(start_stub: StartStub, collector: Coll
 
 
 def canary(place: str) -> str:
+    """The planted key of a place."""
     return f"canary/{place}+1234567890"
 
 
@@ -323,7 +324,7 @@ async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await debate("rag", {"claim": "It will fail."}, config, **sources))["error"]["kind"] == "retrieval_failed"
 
 
-def arrived(collector: Collector) -> set[str]:
+def uploaded_places(collector: Collector) -> set[str]:
     """The places whose keys were uploaded, verbatim or URL-encoded."""
     sent = b"\n".join(collector.raw).decode()
     return {place for place in PLACES if canary(place) in sent or quote(canary(place), safe="") in sent}
@@ -337,7 +338,7 @@ async def test_no_key_is_uploaded(
     monkeypatch.setenv("LANGSMITH_HIDE_OUTPUTS", hidden)
     await plant(start_stub, monkeypatch)
     assert len([run for run in collector.runs.values() if run.get("parent_run_id") is None]) == 3
-    assert arrived(collector) == set()
+    assert uploaded_places(collector) == set()
 
 
 async def test_without_our_filter_all_keys_would_be_uploaded(
@@ -345,7 +346,7 @@ async def test_without_our_filter_all_keys_would_be_uploaded(
 ) -> None:
     monkeypatch.setattr(tracing, "anonymised", lambda value, keys=None: value)
     await plant(start_stub, monkeypatch)
-    assert arrived(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
+    assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
 
 
 async def test_a_client_set_by_the_user_stays(start_stub: StartStub, collector: Collector) -> None:

@@ -11,7 +11,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.fake import draw
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.state import VerdictOutput
-from moot.nodes._runtime.turns import KINDS, Kind
+from moot.nodes._runtime.turns import KINDS, TurnKind
 from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
@@ -19,15 +19,15 @@ from typing_extensions import get_type_hints
 ALL = (*KINDS, *TRIAL_KINDS)
 OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
 SCHEMA = jsonschema.Draft202012Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
-READ: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
+TURNS_READER: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
 KEY = {"round": 1, "phase": "primary", "agent": "somebody"}
-KEPT = {"round", "phase", "agent", "step"}
+KEY_FIELDS = {"round", "phase", "agent", "step"}
 
 
-def taken(turn: Any) -> bool:
+def is_valid(turn: Any) -> bool:
     """Whether a turn is valid in a document; the schema and the reader must agree."""
     try:
-        assert READ.validate_python([turn], strict=True) == [turn]
+        assert TURNS_READER.validate_python([turn], strict=True) == [turn]
         read = True
     except ValidationError:
         read = False
@@ -35,7 +35,7 @@ def taken(turn: Any) -> bool:
     return read
 
 
-def examples(kind: Kind) -> list[dict[str, Any]]:
+def examples(kind: TurnKind) -> list[dict[str, Any]]:
     """Turns of a kind: with all fields, and with the required fields only."""
     schema = {**OUTPUT["$defs"][kind.name]}
     step = {"step": {"enum": [schema["properties"]["step"]["const"]]}}
@@ -44,28 +44,30 @@ def examples(kind: Kind) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
-def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
+def test_a_turn_has_the_fields_of_its_step(kind: TurnKind) -> None:
     for turn in examples(kind):
         assert turn["step"] == kind.step
-        assert taken(turn)
-        assert not taken({**turn, "mood": "good"})
-        others = {name for of in ALL if of.step == kind.step for name in OUTPUT["$defs"][of.name]["properties"]}
+        assert is_valid(turn)
+        assert not is_valid({**turn, "mood": "good"})
+        others = {
+            name for other in ALL if other.step == kind.step for name in OUTPUT["$defs"][other.name]["properties"]
+        }
         for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
-            assert not taken({**turn, name: None}), name
-    needed = set(turn) - KEPT
-    begun = [set(examples(of)[1]) for of in ALL if of.step == kind.step and of is not kind]
+            assert not is_valid({**turn, name: None}), name
+    needed = set(turn) - KEY_FIELDS
+    in_progress = [set(examples(other)[1]) for other in ALL if other.step == kind.step and other is not kind]
     for name in sorted(needed):
         left = {key: value for key, value in turn.items() if key != name}
-        assert not taken(left) or any(set(left) >= fields for fields in begun), name
+        assert not is_valid(left) or any(set(left) >= fields for fields in in_progress), name
 
 
 def test_an_answer_has_all_its_fields_or_none() -> None:
-    whole = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
+    complete = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
     for name in ("answer", "rationale", "citations", "outcome"):
-        assert not taken({key: value for key, value in whole.items() if key != name})
+        assert not is_valid({key: value for key, value in complete.items() if key != name})
 
 
-CAME_OF_IT = {
+OUTCOMES = {
     "Answer": "answer", "SharedRetrieval": "retrieval", "ToolCall": "tool", "Comparison": "comparisons",
     "Agreement": "agree", "Moderation": "preferred", "Summary": "summary", "FinalAnswer": "answer",
     "Judgement": "answer", "Review": "comment", "PeerScore": "score", "QueriesReview": "queries",
@@ -81,29 +83,29 @@ CAME_OF_IT = {
 
 def test_every_turn_needs_its_outcome() -> None:
     kinds = {kind.name: examples(kind)[1] for kind in ALL if not kind.name.endswith("Begun")}
-    assert set(kinds) == set(CAME_OF_IT)
-    for kind, name in CAME_OF_IT.items():
-        assert not taken({key: value for key, value in kinds[kind].items() if key != name}), kind
+    assert set(kinds) == set(OUTCOMES)
+    for kind, name in OUTCOMES.items():
+        assert not is_valid({key: value for key, value in kinds[kind].items() if key != name}), kind
 
 
 @pytest.mark.parametrize("step", ["vote", "Respond", "respond ", ""])
 def test_a_users_step_may_have_any_fields_of_known_types(step: str) -> None:
-    assert taken(KEY | {"step": step})
-    assert taken(KEY | {"step": step, "answer": None, "premises": ["One."]})
+    assert is_valid(KEY | {"step": step})
+    assert is_valid(KEY | {"step": step, "answer": None, "premises": ["One."]})
     own = KEY | {"step": step, "mood": ["any"]}
     assert SCHEMA.is_valid([own])
-    assert READ.validate_python([own]) == [KEY | {"step": step}]  # readers leave out unknown fields
-    assert not taken(KEY | {"step": step, "citations": "none"})
-    assert not taken({"round": 1, "agent": "somebody", "step": step})
+    assert TURNS_READER.validate_python([own]) == [KEY | {"step": step}]  # readers leave out unknown fields
+    assert not is_valid(KEY | {"step": step, "citations": "none"})
+    assert not is_valid({"round": 1, "agent": "somebody", "step": step})
 
 
 @pytest.mark.parametrize("turn", [KEY, KEY | {"step": None}, KEY | {"step": ["respond"]}, "respond", None])
-def test_invalid_turns(turn: Any) -> None:
-    assert not taken(turn)
+def test_invalid_turns_are_refused(turn: Any) -> None:
+    assert not is_valid(turn)
 
 
 def test_the_loose_type_has_every_field_with_its_type() -> None:
     loose = get_type_hints(Turn)
     for kind in ALL:
-        for name, of in get_type_hints(kind.typed()).items():
-            assert name == "step" or loose[name] == of, (kind.name, name)
+        for name, hint in get_type_hints(kind.typed()).items():
+            assert name == "step" or loose[name] == hint, (kind.name, name)

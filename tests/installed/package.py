@@ -10,8 +10,8 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[2] / "examples" / "chaired_debate"
 
 
-def installed(folder: Path) -> Path:
-    """Installs the tutorial's package.
+def install_tutorial(folder: Path) -> Path:
+    """Install the tutorial's package.
 
     Args:
         folder: a folder that may be written to.

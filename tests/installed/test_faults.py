@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError, WorldError
-from moot.core.installed import Installed
+from moot.core.installed import Plugins
 from moot.evals._benchmarks import catalogue
 from moot.evals._identity.parts import version_of
 from moot.graphs import _registry as registry
@@ -66,16 +66,16 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
-    def seen(package: str, module: str = "", **entry_points: str) -> None:
+    def declare_and_forget(package: str, module: str = "", **entry_points: str) -> None:
         declare(tmp_path, package, module, **entry_points)
         packages.append(package)
         invalidate_caches()
         for kind, known in (("graph", registry), ("source", search), ("benchmark", catalogue)):
             own = known.INSTALLED
-            monkeypatch.setattr(own, "_points", Installed(kind, (), "invalid_setting")._points)
+            monkeypatch.setattr(own, "_points", Plugins(kind, (), "invalid_setting")._points)
             monkeypatch.setattr(own, "_loaded", {})
 
-    yield seen
+    yield declare_and_forget
     for package in packages:
         sys.modules.pop(package, None)
 
@@ -97,11 +97,11 @@ def test_a_module_that_cannot_be_imported_only_fails_if_it_is_used(install: Inst
 
 def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install: Install) -> None:
     install("greedy", RING, graph="rag = greedy:graph", source="wikipedia = greedy:x", benchmark="fever = greedy:x")
-    said = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but rag is one of moot\'s own.'
+    message = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but moot has its own rag.'
     port = str(free_port())
     for command in (["verify", "Bees fly.", "--graph", "rag"], ["settings", "rag"], ["serve", "--port", port]):
         done = moot(*command)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert moot("settings", "madke").returncode == 0
     with pytest.raises(UserError, match="source wikipedia"):
         search.resolve("wikipedia")
@@ -111,27 +111,29 @@ def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install
 
 
 @pytest.mark.parametrize(
-    ("point", "module", "said"),
+    ("point", "module", "message"),
     [
-        ("ring = own:builder", RING, "that is no graph which moot.nodes.Debate has compiled"),
-        ("round = own:graph", RING, "its debate calls itself 'ring'"),
-        ("my-ring = own:graph", RING, "a name has letters, digits and underscores only"),
+        ("ring = own:builder", RING, "it is not a graph that moot.nodes.Debate compiled"),
+        ("round = own:graph", RING, "its debate is named 'ring'"),
+        ("my-ring = own:graph", RING, "a name may contain only letters, digits and underscores"),
         ("ring = own:missing", RING, "it cannot be imported (AttributeError"),
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],
 )
-def test_an_object_that_is_not_a_debate_system_is_refused(install: Install, point: str, module: str, said: str) -> None:
+def test_an_object_that_is_not_a_debate_system_is_refused(
+    install: Install, point: str, module: str, message: str
+) -> None:
     install("own", module, graph=point)
     for _ in range(2):  # the error is cached
         with pytest.raises(UserError, match="The package own 1.0 declares the graph") as error:
             load_graph(point.partition(" ")[0])
-        assert said in error.value.detail
+        assert message in error.value.detail
 
 
 def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
     install("own", RING, graph="ring = own:graph")
     install("theirs", RING, graph="ring = theirs:graph")
-    with pytest.raises(UserError, match=r"The package (own|theirs) 1.0 .* so does (own|theirs) 1.0"):
+    with pytest.raises(UserError, match=r"The package (own|theirs) 1.0 .* the package (own|theirs) 1.0 declares"):
         load_graph("ring")
 
 
@@ -139,7 +141,7 @@ def test_an_unknown_name_is_compared_with_all_known_names(install: Install) -> N
     install("own", RING, graph="ring = own:graph")
     with pytest.raises(UserError, match="There is no graph 'rign'. Did you mean ring[?]"):
         load_graph("rign")
-    assert registry.graph_title("ring") == "ring"  # it was compiled without a name
+    assert registry.graph_title("ring") == "ring"  # the graph was compiled without a name
 
 
 def test_changed_code_gives_another_version(install: Install, tmp_path: Path) -> None:
@@ -161,7 +163,7 @@ async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors
         await source.search("anything", 2)
     with pytest.raises(UserError, match="SHELF_KEY"):
         await source.search("key", 2)
-    with pytest.raises(UserError, match="that is no object with `async def search"):
+    with pytest.raises(UserError, match="it is not an object with `async def search"):
         await open_retriever("classy")
     with pytest.raises(UserError, match="Known: .*, web, classy, shelf, langchain:"):
         await open_retriever("shelf:corpus")
@@ -169,5 +171,5 @@ async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors
 
 def test_an_object_that_is_not_a_benchmark_is_refused(install: Install) -> None:
     install("own", "box = object()", benchmark="box = own:box")
-    with pytest.raises(UserError, match="that is a object, and no moot.evals.Benchmark"):
+    with pytest.raises(UserError, match="it is a object, not a moot.evals.Benchmark"):
         catalogue.load_benchmark("box")

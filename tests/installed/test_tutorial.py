@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.collector import collecting
-from tests.installed.package import EXAMPLE, installed
+from tests.installed.package import EXAMPLE, install_tutorial
 
 PAGE = (Path(__file__).parents[2] / "docs/howto/tutorial.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -38,7 +38,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "claims.csv").write_text(block("csv"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "PYTHONPATH": str(installed(folder)), "MOOT_HOME": str(folder / "home")}
+    environment = {"PATH": path, "PYTHONPATH": str(install_tutorial(folder)), "MOOT_HOME": str(folder / "home")}
 
     def run(line: str, **more: str) -> str:
         command = [shutil.which("bash") or "sh", "-c", line]
@@ -57,7 +57,7 @@ def test_the_page_shows_every_file_of_the_package() -> None:
     assert len([line for line in debate.splitlines() if line.strip() and '"""' not in line]) <= 30
 
 
-def test_the_debate_and_its_settings_are_listed_and_it_runs(shell: Shell) -> None:
+def test_the_debate_is_listed_with_its_settings_and_runs(shell: Shell) -> None:
     listing, settings, verify = COMMANDS[:3]
     assert "chaired               A chaired debate: the first agent hears all others" in shell(listing)
     assert "max_rounds" in shell(settings)
@@ -65,12 +65,12 @@ def test_the_debate_and_its_settings_are_listed_and_it_runs(shell: Shell) -> Non
     assert json.loads(shell(f"{verify} --json"))["graph"] == "chaired"
 
 
-def test_who_hears_whom(shell: Shell) -> None:
+def test_the_program_prints_who_hears_whom(shell: Shell) -> None:
     chair, *others = json.loads(shell(f"python - <<'END'\n{block('python')}\nEND").replace("'", '"')).values()
     assert (chair, others) == (["agent-2", "agent-3"], [["agent-1"], ["agent-1"]])
 
 
-def test_it_is_measured_against_two_others(shell: Shell) -> None:
+def test_the_debate_is_measured_against_two_others(shell: Shell) -> None:
     run, compare = COMMANDS[3:5]
     rows = [line.split() for line in shell(run).splitlines()]
     measured = {row[0]: row[3:5] for row in rows if row[1:3] == ["claims", "fake:1"]}
@@ -80,7 +80,7 @@ def test_it_is_measured_against_two_others(shell: Shell) -> None:
     assert all(name in report for name in measured)
 
 
-def test_it_is_traced_here_and_in_langsmith(shell: Shell) -> None:
+def test_the_debate_is_traced_locally_and_in_langsmith(shell: Shell) -> None:
     spans, langsmith = COMMANDS[5:]
     assert '"name": "invoke_workflow chaired"' in shell(spans)
     with collecting() as collector:
@@ -90,7 +90,7 @@ def test_it_is_traced_here_and_in_langsmith(shell: Shell) -> None:
     assert any("chaired" in run["tags"] for run in collector.runs.values() if run["name"] == "Chaired debate")
 
 
-def test_its_source_and_benchmark_are_found(shell: Shell) -> None:
+def test_the_packages_source_and_benchmark_are_found(shell: Shell) -> None:
     listed = {row["name"] for row in json.loads(shell("moot eval tasks --json"))}
     assert {"motions", "fever"} <= listed
     document = json.loads(

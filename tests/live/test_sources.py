@@ -1,6 +1,6 @@
 """One search of each real source on the web.
 
-A source that needs a key is asked where its key is set, the others with MOOT_LIVE=1:
+A source that needs a key is searched if its key is set, the others if MOOT_LIVE is 1:
 ``MOOT_LIVE=1 SERPER_API_KEY=... pytest tests/live``.
 """
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.live, pytest.mark.enable_socket]
 
 
 @pytest.mark.parametrize("name", ONLINE)
-async def test_a_real_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_real_search_finds_dated_evidence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     variable = WEB[name].source.key_variable
     if WEB[name].needs_key and variable not in LIVE:
         pytest.skip(f"{variable} is not set")

@@ -13,9 +13,10 @@ from aiohttp import web
 
 @dataclass
 class Messages:
-    """The endpoint: ``replies`` are given in turn, the last one repeatedly; ``requests`` are those it received.
+    """The endpoint: it gives ``replies`` in turn, and then the last one again; ``requests`` are the received requests.
 
-    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``.
+    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``
+    (the stop reason) or ``breaks`` (an error that ends a stream).
     """
 
     replies: Sequence[Any]
@@ -32,8 +33,8 @@ class Messages:
         given = self.replies[min(len(self.requests), len(self.replies)) - 1]
         given = {"text": given} if isinstance(given, str) else given
         if "status" in given:
-            said = {"type": "error", "error": given.get("error", {"type": "api_error", "message": "No."})}
-            return web.json_response(said, status=given["status"], headers=given.get("headers"))
+            error = {"type": "error", "error": given.get("error", {"type": "api_error", "message": "No."})}
+            return web.json_response(error, status=given["status"], headers=given.get("headers"))
         usage = {"input_tokens": 20, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0, "output_tokens": 7}
         content = [{"type": "text", "text": given["text"]}]
         message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "usage": usage}
@@ -44,8 +45,8 @@ class Messages:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         half = len(given["text"]) // 2
-        begun = message | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
-        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        started = message | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": started}]
         events.append({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
         for part in (given["text"][:half], given["text"][half:]):
             events.append({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": part}})

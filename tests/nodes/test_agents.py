@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.graphs import load_graph
 from moot.graphs.tit_for_tat import TitForTatSettings
-from moot.nodes._speakers.agents import AgentsSettings, everyone, groups_of, n_agents, neighbours, no_agents, same_group
+from moot.nodes._speakers.agents import (
+    AgentsSettings,
+    all_others,
+    groups_of,
+    n_agents,
+    neighbours,
+    no_agents,
+    same_group,
+)
 from moot.nodes._speakers.turns import Agent
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,7 +28,7 @@ from tests.graphs.scripted_agents import N_AGENTS
 COUNTS = st.integers(1, 12)
 
 
-def called(count: int) -> list[str]:
+def names_of(count: int) -> list[str]:
     return [agent.name for agent in n_agents(count)]
 
 
@@ -29,21 +37,21 @@ def called(count: int) -> list[str]:
 
 @given(COUNTS)
 def test_no_agent_hears_itself_or_another_twice(count: int) -> None:
-    names = called(count)
+    names = names_of(count)
     grouped = [same_group(groups_of(names, size)) for size in (2, 3)]
-    for hears in (everyone, neighbours, no_agents, *grouped):
+    for hears in (all_others, neighbours, no_agents, *grouped):
         for name in names:
             heard = hears(name, names)
             assert name not in heard
             assert len(set(heard)) == len(heard)
             assert set(heard) <= set(names)
-    assert {len(everyone(name, names)) for name in names} == {count - 1}
+    assert {len(all_others(name, names)) for name in names} == {count - 1}
     assert all(no_agents(name, names) == [] for name in names)
 
 
 @given(COUNTS)
 def test_neighbours_form_a_ring(count: int) -> None:
-    names = called(count)
+    names = names_of(count)
     ring = {name: neighbours(name, names) for name in names}
     assert {len(heard) for heard in ring.values()} == {min(2, count - 1)}
     assert all(name in ring[other] for name in names for other in ring[name])
@@ -77,13 +85,13 @@ def test_the_first_and_last_agents_are_neighbours() -> None:
         ("", 2, []),
     ],
 )
-def test_groups_by_hand(names: str, size: int, groups: list[str]) -> None:
+def test_agents_are_split_into_groups(names: str, size: int, groups: list[str]) -> None:
     assert ["".join(group) for group in groups_of(names, size)] == groups
 
 
 @given(st.integers(2, 30), st.sampled_from([2, 3]))
 def test_every_agent_is_in_one_group_in_order_and_none_is_alone(count: int, size: int) -> None:
-    names = called(count)
+    names = names_of(count)
     groups = groups_of(names, size)
     assert [name for group in groups for name in group] == names
     assert min(map(len, groups)) >= 2
@@ -96,7 +104,7 @@ def test_every_agent_is_in_one_group_in_order_and_none_is_alone(count: int, size
 
 @each(("count", "size"), [(count, size) for count in range(2, 12) for size in (2, 3)])
 def test_a_group_has_two_or_three(count: int, size: int) -> None:
-    assert {len(group) for group in groups_of(called(count), size)} <= {2, 3}
+    assert {len(group) for group in groups_of(names_of(count), size)} <= {2, 3}
 
 
 # --- how agents are declared ------------------------------------------------------------------------------------------
@@ -115,7 +123,7 @@ def test_an_agent_without_a_name_is_named_by_its_index() -> None:
     given: list[Any] = [{"persona": "a clerk"}, {"name": "eve"}, Agent(seed=3), {"name": ""}]
     assert [agent.name for agent in agents(given)] == ["agent-1", "eve", "agent-3", "agent-4"]
     assert agents(given)[2].seed == 3
-    assert [agent.name for agent in AgentsSettings(agents=(Agent(), Agent(persona="a clerk"))).agents] == called(2)
+    assert [agent.name for agent in AgentsSettings(agents=(Agent(), Agent(persona="a clerk"))).agents] == names_of(2)
 
 
 @each(

@@ -29,9 +29,11 @@ def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
     return made
 
 
-def ended(answer: str | None, *rounds: Sequence[str | None], task: Any = FEVER, **known: Any) -> dict[str, Any]:
+def confidence_after(
+    answer: str | None, *rounds: Sequence[str | None], task: Any = FEVER, **known: Any
+) -> dict[str, Any]:
     """The confidence of a debate with these answers per round."""
-    log = [{"round": i, "phase": "primary", "votes": votes(said)} for i, said in enumerate(rounds, 1)]
+    log = [{"round": i, "phase": "primary", "votes": votes(round_answers)} for i, round_answers in enumerate(rounds, 1)]
     none = dict.fromkeys(("confidence", "confidence_parts", "confidence_from"))
     return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
 
@@ -59,44 +61,46 @@ def test_the_confidence_of_weighted_votes() -> None:
 def test_one_vote_or_no_winner_gives_no_confidence() -> None:
     assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
     assert confidence_by_votes(votes([S, R]), None) == {}
-    with pytest.raises(ValueError, match="no votes"):
+    with pytest.raises(ValueError, match="all votes with an answer have weight 0"):
         vote_share(votes([None]), 0)
 
 
 def test_the_share_of_answers_over_all_rounds() -> None:
-    found = ended(R, [S, S, R], [S, R, None], [R, R, S])
+    found = confidence_after(R, [S, S, R], [S, R, None], [R, R, S])
     assert found == {
         "confidence": 0.5,
         "confidence_parts": {"answer_share": 0.5},
         "confidence_from": "4 of 8 answers in 3 rounds",
     }
-    assert ended(S, [S, S])["confidence_from"] == "2 of 2 answers"
-    assert ended("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0  # the judge's verdict is no debater's answer
+    assert confidence_after(S, [S, S])["confidence_from"] == "2 of 2 answers"
+    assert (
+        confidence_after("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0
+    )  # the judge's verdict is no debater's answer
 
 
 def test_answers_judged_equal_count_as_equal() -> None:
     log: Any = [{"votes": [{"group": 0, "answer": "Paris"}, {"group": 0, "answer": "The French capital"}]}]
     assert answers_like(WORDS, log, "paris") == (2, 2)
-    found = ended("Lyon", ["Paris", "Paris"], task=WORDS)
+    found = confidence_after("Lyon", ["Paris", "Paris"], task=WORDS)
     assert found["confidence"] is None
-    assert "texts alone" in found["confidence_from"]
+    assert "only compared as texts" in found["confidence_from"]
 
 
 def test_a_systems_own_confidence_is_given_beside_the_share_of_answers() -> None:
     own = {"confidence": 1.0, "confidence_parts": {"vote_share": 1.0}, "confidence_from": "3 of 3 votes"}
-    found = ended(S, [S, R, S], [S, S, S], **own)
+    found = confidence_after(S, [S, R, S], [S, S, S], **own)
     assert found == own | {"confidence_parts": {"vote_share": 1.0, "answer_share": 0.833333}}
-    assert ended(S, [S, S, S], **own) == own  # one round: the same share
+    assert confidence_after(S, [S, S, S], **own) == own  # one round: the same share
 
 
 def test_the_reason_for_a_missing_confidence() -> None:
-    assert "one answer" in ended(S, [S])["confidence_from"]
+    assert "one answer" in confidence_after(S, [S])["confidence_from"]
     voted = {"confidence": 0.5, "confidence_parts": {"vote_share": 0.5}, "confidence_from": "1 of 2 votes"}
     for known in ({}, voted):
-        assert ended(None, [S, R], **known)["confidence"] is None
-        assert "no verdict" in ended(None, [S, R], **known)["confidence_from"]
+        assert confidence_after(None, [S, R], **known)["confidence"] is None
+        assert "no verdict" in confidence_after(None, [S, R], **known)["confidence_from"]
     panel = {"confidence": 0.8, "confidence_parts": {"base": 0.7}, "confidence_from": "2 of 3 judges' votes"}
-    assert ended(None, **panel) == panel  # INCONCLUSIVE, for which the task has no label
+    assert confidence_after(None, **panel) == panel  # INCONCLUSIVE, for which the task has no label
 
 
 @given(st.lists(st.sampled_from([S, R, None]), min_size=2, max_size=9), st.data())

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.redaction import HIDDEN, anonymised, held_keys, redact, without_keys
+from moot.core.redaction import HIDDEN, anonymised, environment_keys, redact, without_keys
 
 from tests.each import each
 
@@ -115,12 +115,14 @@ def test_no_text_takes_long(part: str) -> None:
         ("XPATH", "//div/section", False),
     ],
 )
-def test_which_variables_hold_secrets(monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: bool) -> None:
+def test_variables_that_hold_secrets_are_recognised(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: bool
+) -> None:
     monkeypatch.setenv(name, value)
     assert redact(f"said {value}.") == (f"said [{name}]." if hidden else f"said {value}.")
 
 
-def test_credentials_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_secret_in_a_json_variable_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     account = {"type": "service_account", "client_email": "me@host.test", "private_key": "-----BEGIN\nabcdefgh"}
     monkeypatch.setenv("SHOP_CREDENTIALS", json.dumps(account))
     assert redact(f"key {account['private_key']} of service_account") == "key [SHOP_CREDENTIALS] of service_account"
@@ -133,10 +135,14 @@ KEY = 'open "sesame" über/1'
 
 def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
-    keys, written = held_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
-    said: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
-    shown = str(without_keys(said, keys))
+    keys, written = environment_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
+    error: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
+    shown = str(without_keys(error, keys))
     assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (5, False)
-    kept: Any = {"text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test", "number": 1, "none": None}
-    assert without_keys(kept, keys) == kept
-    assert without_keys(said, ()) is said
+    harmless: Any = {
+        "text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test",
+        "number": 1,
+        "none": None,
+    }
+    assert without_keys(harmless, keys) == harmless
+    assert without_keys(error, ()) is error

@@ -10,7 +10,7 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langgraph.runtime import Runtime
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.nodes._steps.score import answer_relevance, answer_relevance_node, compared_claim, written_answer
+from moot.nodes._steps.score import answer_relevance, answer_relevance_node, claim_to_compare, written_answer
 from moot.nodes._texts.task import make_task
 from moot.retrievers import open_encoder
 
@@ -35,7 +35,7 @@ BENCHMARKS = {
     ],
 )
 def test_a_claim_is_compared_as_a_question(claim: str, form: Any, compared: str) -> None:
-    assert compared_claim(claim, form) == compared
+    assert claim_to_compare(claim, form) == compared
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ async def test_good_answers_reach_the_threshold_and_other_claims_do_not() -> Non
         assert found.score is not None
         own.append(found.score)
         questions = await encoder.embed(found.questions)
-        vectors = await encoder.embed([compared_claim(other) for other in others])
+        vectors = await encoder.embed([claim_to_compare(other) for other in others])
         middle = [sum(values) / len(questions) for values in zip(*questions, strict=True)]
         nearest.append(max(sum(a * b for a, b in zip(vector, middle, strict=True)) for vector in vectors))
     assert len(own) == 20

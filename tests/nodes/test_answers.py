@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Task
 from moot.nodes._texts.answers import (
+    ABSTENTION,
     UNITS,
-    UNTOLD,
     normal_expression,
     normal_text,
     read_answer,
@@ -170,7 +170,7 @@ HARD = [
 
 
 @each(("name", "text", "label"), HARD)
-def test_the_table_of_hard_labels(name: str, text: str, label: str | None) -> None:
+def test_hard_labels_are_parsed(name: str, text: str, label: str | None) -> None:
     assert read_answer(task(name), text) == label
 
 
@@ -284,7 +284,7 @@ def test_options_are_distinguished(options: list[str], text: str, letter: str | 
         ("--5", None),
     ],
 )
-def test_parsing_numbers(text: str, value: Fraction | None) -> None:
+def test_numbers_are_parsed(text: str, value: Fraction | None) -> None:
     assert read_number(text) == value
 
 
@@ -354,7 +354,7 @@ def test_short_answers_are_compared_without_articles_case_and_punctuation(one: s
         ("x" * 501, None),
     ],
 )
-def test_short_answers(text: str, answer: str | None) -> None:
+def test_short_answers_are_parsed(text: str, answer: str | None) -> None:
     assert read_answer(make_task("short_answer"), text) == answer
 
 
@@ -380,7 +380,7 @@ def test_short_answers(text: str, answer: str | None) -> None:
         ("1\\ 2", "12", False),
     ],
 )
-def test_expressions(one: str, other: str, same: bool) -> None:
+def test_equal_expressions_are_recognised(one: str, other: str, same: bool) -> None:
     assert same_answer(make_task("math"), one, other) is same
     assert (normal_expression(one) == normal_expression(other)) is same
 
@@ -438,20 +438,20 @@ def test_a_number_with_its_unit_parses_as_itself(value: Fraction, unit: str, oth
 @each(
     ("text", "offered", "plainly"),
     [
-        ("(the evidence does not tell)", UNTOLD, UNTOLD),
-        ("**The evidence does not tell.**", UNTOLD, UNTOLD),
-        ("Answer: (the evidence does not tell)", UNTOLD, UNTOLD),
-        ("I don’t know.", UNTOLD, None),
-        ("Not enough information", UNTOLD, "Not enough information"),
-        ("The passages do not say", UNTOLD, "The passages do not say"),
-        ("Not stated.", UNTOLD, "Not stated."),
-        ("not stated in the evidence", UNTOLD, "not stated in the evidence"),
-        ("It is not specified", UNTOLD, "It is not specified"),
-        ("not given by the texts", UNTOLD, "not given by the texts"),
-        ("Not mentioned", UNTOLD, "Not mentioned"),
-        ("cannot be determined from the evidence", UNTOLD, "cannot be determined from the evidence"),
-        ("Cannot be determined", UNTOLD, None),
-        ("Not enough information in the evidence", UNTOLD, "Not enough information in the evidence"),
+        ("(the evidence does not tell)", ABSTENTION, ABSTENTION),
+        ("**The evidence does not tell.**", ABSTENTION, ABSTENTION),
+        ("Answer: (the evidence does not tell)", ABSTENTION, ABSTENTION),
+        ("I don’t know.", ABSTENTION, None),
+        ("Not enough information", ABSTENTION, "Not enough information"),
+        ("The passages do not say", ABSTENTION, "The passages do not say"),
+        ("Not stated.", ABSTENTION, "Not stated."),
+        ("not stated in the evidence", ABSTENTION, "not stated in the evidence"),
+        ("It is not specified", ABSTENTION, "It is not specified"),
+        ("not given by the texts", ABSTENTION, "not given by the texts"),
+        ("Not mentioned", ABSTENTION, "Not mentioned"),
+        ("cannot be determined from the evidence", ABSTENTION, "cannot be determined from the evidence"),
+        ("Cannot be determined", ABSTENTION, None),
+        ("Not enough information in the evidence", ABSTENTION, "Not enough information in the evidence"),
         ("Not given a name in the evidence", "Not given a name in the evidence", "Not given a name in the evidence"),
         ("null", None, None),
         ("The evidence does not tell lies", "The evidence does not tell lies", "The evidence does not tell lies"),
@@ -465,4 +465,4 @@ def test_abstentions_in_fixed_words_and_in_more_words_if_abstaining_was_offered(
     assert read_answer(task, text, may_abstain=True) == offered
     assert read_answer(task, text) == plainly
     assert read_answer(make_task("number"), text) is None
-    assert (read_answer(make_task("number"), text, may_abstain=True) == UNTOLD) == (offered == UNTOLD)
+    assert (read_answer(make_task("number"), text, may_abstain=True) == ABSTENTION) == (offered == ABSTENTION)

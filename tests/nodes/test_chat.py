@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, conver
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs.standard_prompting import builder
-from moot.nodes._texts.chat import merge_messages, plain, question_of, read_messages
+from moot.nodes._texts.chat import as_plain_values, merge_messages, question_of, read_messages
 
 HISTORY = [
     HumanMessage("Hello."),
@@ -23,21 +23,26 @@ HISTORY = [
 
 def test_messages_survive_the_way_to_plain_values_and_back() -> None:
     read = read_messages(HISTORY)
-    said = json.loads(json.dumps(plain(read)))
-    assert convert_to_messages(said) == read
-    assert [message["type"] for message in said] == ["human", "ai", "tool", "human"]
+    stored = json.loads(json.dumps(as_plain_values(read)))
+    assert convert_to_messages(stored) == read
+    assert [message["type"] for message in stored] == ["human", "ai", "tool", "human"]
     assert question_of(read) == "The moon is cheese."
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    )
+)
 def test_a_value_that_is_not_a_message_is_an_error_that_says_so(value: Any) -> None:
     try:
         read_messages(merge_messages([], value))
     except UserError as error:
-        said = error.detail
+        detail = error.detail
     else:
-        said = ""
-    assert not said or said.startswith("`messages` cannot be read")
+        detail = ""
+    assert not detail or detail.startswith("`messages` cannot be read")
 
 
 def test_a_message_with_a_known_id_replaces_the_first() -> None:
@@ -46,7 +51,7 @@ def test_a_message_with_a_known_id_replaces_the_first() -> None:
     assert merge_messages([first], None) == [first]
 
 
-async def test_claims_and_messages_on_one_thread() -> None:
+async def test_messages_of_a_thread_are_kept_and_its_claim_is_replaced() -> None:
     graph = builder.compile(checkpointer=InMemorySaver())
 
     async def ask(**asked: Any) -> dict[str, Any]:
@@ -60,9 +65,9 @@ async def test_claims_and_messages_on_one_thread() -> None:
     assert (await ask(claim="A"))["messages"] == []
     second = await ask(messages=user("B"))
     assert (second["claim"], [m["type"] for m in second["messages"]]) == ("B", ["human", "ai"])
-    said = second["messages"][1]["content"].split("\n\n")
-    assert said[0].startswith(f"{second['answer']} (single_pass)")
-    assert said[-2].startswith("agent-1: ")
+    paragraphs = second["messages"][1]["content"].split("\n\n")
+    assert paragraphs[0].startswith(f"{second['answer']} (single_pass)")
+    assert paragraphs[-2].startswith("agent-1: ")
     third = await ask(messages=user("C"))
     assert (third["claim"], third["messages"][:2], len(third["messages"])) == ("C", second["messages"], 4)
     assert (await ask(claim="D"))["messages"] == third["messages"]

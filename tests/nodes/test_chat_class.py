@@ -20,7 +20,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
 from moot.core.endpoint import Endpoint, Limits
 from moot.core.errors import MootError
-from moot.nodes._models.chat_models import NEEDED, ChatModel, chat_class, open_chat_model, parameters_of
+from moot.nodes._models.chat_models import EXPECTED_PARAMETERS, ChatModel, chat_class, open_chat_model, parameters_of
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.replies import QueryReply
 from moot.retrievers._encoders import open_encoder
@@ -28,23 +28,23 @@ from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
-from tests.core.raw import REPLY, STREAM, answer, event, raw_server, says, token
+from tests.core.raw import REPLY, STREAM, answer, event, raw_server, respond_with, stream_chunk
 
 MESSAGES = [SystemMessage("Be brief."), HumanMessage("Is it so?")]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 
 
-class Nothing(TypedDict):
+class EmptyState(TypedDict):
     """An empty graph state."""
 
 
 class Answer(BaseModel):
-    """An answer."""
+    """A schema for structured output."""
 
     text: str
 
 
-async def both(url: str, **options: Any) -> tuple[BaseChatModel, BaseChatModel]:
+async def both_models(url: str, **options: Any) -> tuple[BaseChatModel, BaseChatModel]:
     """Our model, and LangChain's with the same settings."""
     ours = (await open_chat_model("openai:stub-a", **options)).chat
     of_it: dict[str, Any] = {"base_url": url, "api_key": "sk-x", "temperature": 0, "max_retries": 0}
@@ -57,12 +57,12 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     made: list[Any] = []
     request = openai.AsyncOpenAI.request
 
-    async def counted(client: Any, *arguments: Any, **options: Any) -> Any:
+    async def count_and_call(client: Any, *arguments: Any, **options: Any) -> Any:
         made.append(arguments)
         return await request(client, *arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(openai.AsyncOpenAI, "request", counted)
+        patched.setattr(openai.AsyncOpenAI, "request", count_and_call)
         yield made
 
 
@@ -73,7 +73,7 @@ def test_the_private_methods_that_we_override_are_unchanged() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert chat_class.__wrapped__().__name__ == "OpenAICompatible"
-    assert {name: parameters_of(getattr(ChatOpenAI, name)) for name in NEEDED} == NEEDED
+    assert {name: parameters_of(getattr(ChatOpenAI, name)) for name in EXPECTED_PARAMETERS} == EXPECTED_PARAMETERS
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])
@@ -116,8 +116,10 @@ LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_lo
 
 
 def reply(message: dict[str, Any] | None = None, choice: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    said = {"role": "assistant", "content": "Yes."} | (message or {})
-    return REPLY | {"choices": [{"index": 0, "message": said, "finish_reason": "stop"} | (choice or {})]} | more
+    whole_message = {"role": "assistant", "content": "Yes."} | (message or {})
+    return (
+        REPLY | {"choices": [{"index": 0, "message": whole_message, "finish_reason": "stop"} | (choice or {})]} | more
+    )
 
 
 REPLIES = {
@@ -137,9 +139,9 @@ REPLIES = {
 
 @pytest.mark.parametrize("name", REPLIES)
 async def test_a_message_equals_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(answer(REPLIES[name]))) as raw:
+    async with raw_server(respond_with(answer(REPLIES[name]))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
-        ours, theirs = [await chat.agenerate([MESSAGES], stop=["x"]) for chat in await both(raw.url)]
+        ours, theirs = [await chat.agenerate([MESSAGES], stop=["x"]) for chat in await both_models(raw.url)]
         assert raw.bodies[0] == raw.bodies[1]
     dumps = [made.model_dump(exclude={"run"}) for made in (ours, theirs)]
     for dump in dumps:
@@ -149,7 +151,12 @@ async def test_a_message_equals_langchains(name: str, monkeypatch: pytest.Monkey
 
 
 STREAMS = {
-    "text": [token("Y"), token("es."), token("", "stop"), event(id="1", model="m", choices=[], usage=USAGE | DETAILS)],
+    "text": [
+        stream_chunk("Y"),
+        stream_chunk("es."),
+        stream_chunk("", "stop"),
+        event(id="1", model="m", choices=[], usage=USAGE | DETAILS),
+    ],
     "tool": [
         event(choices=[{"index": 0, "delta": {"role": "assistant", "tool_calls": [{"index": 0, **CALL}]}}]),
         event(choices=[{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], model="m", system_fingerprint="fp"),
@@ -163,9 +170,9 @@ STREAMS = {
 
 @pytest.mark.parametrize("name", STREAMS)
 async def test_a_stream_equals_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(STREAM, *STREAMS[name], b"data: [DONE]\n\n", close=True)) as raw:
+    async with raw_server(respond_with(STREAM, *STREAMS[name], b"data: [DONE]\n\n", close=True)) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
-        streamed = [[chunk async for chunk in chat.astream(MESSAGES)] for chat in await both(raw.url)]
+        streamed = [[chunk async for chunk in chat.astream(MESSAGES)] for chat in await both_models(raw.url)]
         assert raw.bodies[0] == raw.bodies[1]
         assert raw.bodies[0]["stream_options"] == {"include_usage": True}
     ours, theirs = ([chunk.model_dump(exclude={"id"}) for chunk in chunks] for chunks in streamed)
@@ -174,7 +181,7 @@ async def test_a_stream_equals_langchains(name: str, monkeypatch: pytest.MonkeyP
 
 async def test_tools_and_structured_output_equal_langchains(start_stub: StartStub) -> None:
     stub = start_stub()
-    for chat in await both(stub.url, max_tokens=50, seed=3):
+    for chat in await both_models(stub.url, max_tokens=50, seed=3):
         message = await chat.bind_tools([TOOL]).ainvoke(MESSAGES)
         assert [call["name"] for call in message.tool_calls] == ["look"]
         history = [*MESSAGES, message, ToolMessage("Found.", tool_call_id=message.tool_calls[0]["id"])]
@@ -212,7 +219,7 @@ async def test_runs_are_traced_as_langchains_are(start_stub: StartStub) -> None:
             for run in tracer.runs
         ]
 
-    ours, theirs = [await traced(chat) for chat in await both(stub.url)]
+    ours, theirs = [await traced(chat) for chat in await both_models(stub.url)]
     for some in (ours, theirs):
         for run in some:
             run[2].pop("options", None)
@@ -221,17 +228,17 @@ async def test_runs_are_traced_as_langchains_are(start_stub: StartStub) -> None:
 
 
 async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub) -> None:
-    """LangChain adds the handlers of context variables at each run, also in a node of a graph without handlers."""
-    ours, _ = await both(start_stub().url)
+    """LangChain adds the handlers of context variables to each run, also within a node of a graph without handlers."""
+    ours, _ = await both_models(start_stub().url)
     seen: dict[str, Any] = {}
 
-    async def node(state: Nothing) -> None:
+    async def node(state: EmptyState) -> None:
         plain = await ours.ainvoke(MESSAGES)
         with get_usage_metadata_callback() as usage, collect_runs() as runs:
             followed = await ours.ainvoke(MESSAGES)
         seen.update(usage=usage.usage_metadata, runs=runs.traced_runs, messages=(plain, followed))
 
-    builder = StateGraph(Nothing)
+    builder = StateGraph(EmptyState)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
     await builder.compile().ainvoke({})
@@ -257,15 +264,15 @@ def refusal(status: str, body: bytes | dict[str, Any] = b"", **headers: str) -> 
     return answer(body, status, **headers)
 
 
-SAID = {"error": {"message": "Busy.", "code": "busy"}}
+BUSY = {"error": {"message": "Busy.", "code": "busy"}}
 FAULTS: dict[str, bytes] = {
-    **{str(status): refusal(f"{status} X", SAID) for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)},
+    **{str(status): refusal(f"{status} X", BUSY) for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)},
     "text": refusal("500 X", b"<html>Busy</html>"),
     "empty": refusal("502 X"),
     "list": refusal("500 X", b"[1]"),
     "bare": refusal("400 X", {"message": "maximum length", "code": "c"}),
     "quota": refusal("429 X", {"error": {"message": "Pay.", "code": "insufficient_quota"}}, Retry_After="7"),
-    "patience": refusal("429 X", SAID, Retry_After="7"),
+    "patience": refusal("429 X", BUSY, Retry_After="7"),
     "filter": refusal("400 X", {"error": {"message": "no", "code": "content_filter"}}),
     "half": answer(b'{"choices": ['),
     "html": answer(b"<html>", kind="text/html"),
@@ -282,9 +289,9 @@ FAULTS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 async def test_errors_have_the_same_text_as_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(FAULTS[name])) as raw:
+    async with raw_server(respond_with(FAULTS[name])) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
-        errors = [await failure(chat, raw.url) for chat in await both(raw.url)]
+        errors = [await failure(chat, raw.url) for chat in await both_models(raw.url)]
     ours, theirs = ((type(e), e.kind, e.retryable, e.retry_after, e.detail) for e in errors)
     assert ours == theirs
 

@@ -15,7 +15,7 @@ from moot.nodes._models.contexts import (
     count_prompt,
     forget_contexts,
     learn_refusal,
-    refused_at,
+    parse_refusal,
     reply_room,
     weight_of,
 )
@@ -25,14 +25,14 @@ TABLES = Path(__file__).parents[2] / "nodes" / "_models"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:
+def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
     yield
     forget_contexts()
 
 
 # An endpoint's error text; the context, the prompt's tokens, and the excess that it names.
-SAID = {
+REFUSALS = {
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
     "the length of the messages.": (8192, 9123, None),
     "This model's maximum context length is 4097 tokens. However, you requested 4203 tokens (3703 in the messages, 500 "
@@ -69,10 +69,12 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("said", SAID)
-def test_context_errors_of_endpoints(said: str) -> None:
-    error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use another model."
-    assert refused_at(error) == SAID[said]
+@pytest.mark.parametrize("message", REFUSALS)
+def test_numbers_in_context_errors_are_read(message: str) -> None:
+    error = (
+        f"http://x/v1 refused the prompt for openai:gpt-4-32768 as too long (HTTP 400: {message}). Use another model."
+    )
+    assert parse_refusal(error) == REFUSALS[message]
 
 
 def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:
@@ -95,7 +97,7 @@ def test_each_context_length_has_a_source() -> None:
 
 
 def test_a_refusal_that_names_the_context_sets_the_next_size() -> None:
-    learn_refusal(MODEL, HERE, next(iter(SAID)), 40_000)
+    learn_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
     assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)
@@ -145,5 +147,5 @@ def test_the_token_estimate_is_corrected_by_counted_tokens() -> None:
     assert bytes_per_token(MODEL) == 0.5
 
 
-def test_room_for_the_reply() -> None:
+def test_the_room_for_the_reply_by_hand() -> None:
     assert [reply_room(8192), reply_room(1000), reply_room(8192, 2000)] == [512, 250, 2000]

@@ -19,8 +19,8 @@ from moot.nodes import (
     Settings,
     agent_node,
     agents_needs,
+    all_others,
     compare_node,
-    everyone,
     no_round_left,
     to_agents,
     vote_node,
@@ -31,10 +31,12 @@ from tests.conftest import CLAIM
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
-    return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, everyone)
+    """A router: the next round, or the vote."""
+    return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, all_others)
 
 
 def ring(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
+    """A small debate in a ring, with this router."""
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
@@ -84,7 +86,7 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
 async def test_after_an_error_every_router_goes_to_the_end() -> None:
     asked = []
 
-    def counted(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
+    def record_and_route(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
         asked.append(state["error"])
         return another_round(state, settings)
 
@@ -92,10 +94,10 @@ async def test_after_an_error_every_router_goes_to_the_end() -> None:
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
-    builder.begin(counted, ["answer"])
-    builder.rounds(counted, ["answer"])
+    builder.begin(record_and_route, ["answer"])
+    builder.rounds(record_and_route, ["answer"])
     builder.add_edge("answer", "compare_answers")
-    builder.add_conditional_edges("compare_answers", counted, ["answer", "vote"])
+    builder.add_conditional_edges("compare_answers", record_and_route, ["answer", "vote"])
     builder.verdict_from("vote")
     document = await builder.compile(name="ring").ainvoke({"claim": " "}, context=SETTINGS)
     assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])
@@ -168,7 +170,7 @@ async def test_a_runtime_keeps_langgraphs_fields() -> None:
 
 async def test_a_router_that_returns_an_unknown_node_is_an_error() -> None:
     graph = ring(router=lambda state: "close_the_debate").compile(name="ring")
-    with pytest.raises(ValueError, match="from compare_answers to close_the_debate, which the edge does not name"):
+    with pytest.raises(ValueError, match="to close_the_debate, which is not in the edge's path_map"):
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
 
 
@@ -176,7 +178,7 @@ def test_async_routers_are_refused() -> None:
     async def waits(state: DebateState) -> str:
         return "vote"
 
-    with pytest.raises(ValueError, match="a router is a plain function of the state"):
+    with pytest.raises(ValueError, match="a router must be a plain function of the state"):
         ring(router=waits)
 
 
@@ -195,7 +197,7 @@ def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
 
 
 class Unasked(Settings):
-    """Settings that offer a moment to ask a person at which the graph does not ask."""
+    """Settings that offer a moment to ask a person, although the graph never asks then."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
@@ -205,5 +207,5 @@ def test_settings_must_not_offer_a_moment_at_which_no_node_asks() -> None:
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])
     builder.verdict_from("vote", reviewed=True)
-    with pytest.raises(ValueError, match=r"Unasked offers ask_person=\['remark'\], but no node asks a person then"):
+    with pytest.raises(ValueError, match=r"Unasked offers .*, but no node waits for a person then"):
         builder.compile(name="talk")

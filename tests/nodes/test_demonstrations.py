@@ -22,8 +22,8 @@ def task_of(name: str) -> Task:
     return make_task(name, options=OPTIONS if name in CHOICES else None)
 
 
-def examples(task: Task, count: int, **how: Any) -> list[str]:
-    shown = demonstrations(task, count, **how)
+def examples(task: Task, count: int, **options: Any) -> list[str]:
+    shown = demonstrations(task, count, **options)
     return re.findall(r"<example>\n(.*?)\n</example>", shown, re.DOTALL)
 
 
@@ -77,6 +77,8 @@ def test_examples_are_shown_only_on_request() -> None:
     ],
 )
 def test_too_many_examples_are_an_error_that_names_the_number(task: Task, count: int, most: int) -> None:
-    with pytest.raises(UserError, match=rf"There are {most} demonstrations .*, not {count}.* at most {most}\.") as said:
+    with pytest.raises(
+        UserError, match=rf"There are {most} demonstrations .*, not {count}.* at most {most}\."
+    ) as raised:
         demonstrations(task, count)
-    assert said.value.kind == "invalid_setting"
+    assert raised.value.kind == "invalid_setting"

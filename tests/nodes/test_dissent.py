@@ -9,9 +9,9 @@ from moot.nodes._texts.task import make_task
 
 
 def answers(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:
-    said = [{"evidence_id": id.strip("!"), "quote": f"of {id}", "verified": "!" not in id} for id in cited]
+    citations = [{"evidence_id": id.strip("!"), "quote": f"of {id}", "verified": "!" not in id} for id in cited]
     turn = {"step": "respond", "phase": "primary", "agent": agent, "round": round, "answer": answer}
-    return {**turn, "rationale": f"{agent} {round}", "citations": said, **more}
+    return {**turn, "rationale": f"{agent} {round}", "citations": citations, **more}
 
 
 def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_samples_of_one_agent_dissent_but_change_nothing() -> None:
 
 def test_votes_decide_which_free_text_answers_are_equal() -> None:
     task = make_task("short_answer", None, None, "Which bird?")
-    turns = [answers(agent, 1, said) for agent, said in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))]
+    turns = [answers(agent, 1, answer) for agent, answer in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))]
     votes = [{"agent": agent, "answer": "", "group": group} for agent, group in (("a", 0), ("b", 0), ("c", 1))]
     found = dissent_of(document(*turns, answer="an emu", task=task, votes=votes))
     assert [one["answer"] for one in found["minority"]] == ["a kiwi"]

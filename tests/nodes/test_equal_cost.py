@@ -15,7 +15,7 @@ def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
     return {"model": "openai:m", "prompt_tokens": prompt, "completion_tokens": reply, "outcome": "ok", **more}
 
 
-def test_the_examples_of_the_docstring() -> None:
+def test_ceilings_for_an_equal_cost_by_hand() -> None:
     debate = FullCost(1200, 0.0034, 7, 2.5)
     assert ceiling_of(debate, "tokens") == {"budget": 1200}
     assert ceiling_of(debate, "usd") == {"max_cost": 0.0034}
@@ -35,8 +35,8 @@ def test_calls_from_the_ledger_count_as_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("equal", "said"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
+    ("equal", "message"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
 )
-def test_an_unknown_cost_sets_no_ceiling(equal: Any, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_a_ceiling_from_an_unknown_cost_is_refused(equal: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         ceiling_of(FullCost(None, None, 0, 1.0), equal)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from moot.nodes._records.entries import Turn, Vote
 from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores, group_answers
-from moot.nodes._steps.score import answer_relevance_score, average, faithfulness_score, passes
+from moot.nodes._steps.score import answer_is_stable, answer_relevance_score, average, faithfulness_score
 from moot.nodes._texts.task import make_task
 
 from tests.each import each
@@ -53,8 +53,8 @@ def test_answer_relevance_is_the_mean_cosine(
     ("claim", "questions"),
     [([0, 0], [[1, 0]]), ([1, 0], [[1, 0], [0, 0]]), ([float("nan"), 1], [[1, 0]]), ([1, 0], [[float("inf"), 0]])],
 )
-def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], questions: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="without a direction"):
+def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="zero or not finite"):
         answer_relevance_score(claim, questions)
 
 
@@ -75,14 +75,14 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
         (1.0, None, False, False),
     ],
 )
-def test_the_gate(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
+def test_the_gate_needs_both_scores(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
-    assert passes(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
+    assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
 
 def test_a_missing_score_fails_the_gate() -> None:
-    assert not passes({}, **THRESHOLDS, has_evidence=True)
-    assert not passes({}, faithfulness=0, answer_relevance=0, has_evidence=False)
+    assert not answer_is_stable({}, **THRESHOLDS, has_evidence=True)
+    assert not answer_is_stable({}, faithfulness=0, answer_relevance=0, has_evidence=False)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_average_lies_between_its_extremes(values: list[float | None]) -> Non
         ([None, None], None),  # missing answers are no consensus
     ],
 )
-def test_agreement(answers: list[str | None], agreed: str | None) -> None:
+def test_only_equal_and_complete_answers_agree(answers: list[str | None], agreed: str | None) -> None:
     groups, _ = asyncio.run(group_answers("?", make_task(labels=["YES", "NO"]), answers))
     votes: list[Vote] = [
         {"agent": f"d{i}", "answer": a, "group": g} for i, (a, g) in enumerate(zip(answers, groups, strict=True))
@@ -129,9 +129,9 @@ def test_agreement(answers: list[str | None], agreed: str | None) -> None:
 async def test_answers_with_different_units_are_never_grouped(task: str, answers: tuple[str, ...]) -> None:
     same = GenericFakeChatModel(messages=cycle(['{"same": true, "reason": "As I read them."}']))
     groups, _ = await group_answers("How far is it?", make_task(task), answers, same)
-    of = dict(zip(answers, groups, strict=True))
-    assert of["212"] == 0  # the first group that fits
-    assert {of["212 km"], of["212 miles"]} == {0, 1}
+    group_of = dict(zip(answers, groups, strict=True))
+    assert group_of["212"] == 0  # the first group that fits
+    assert {group_of["212 km"], group_of["212 miles"]} == {0, 1}
 
 
 def test_a_rounds_answers_do_not_include_the_judges() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._cortex.trust import credibilities
 from moot.nodes._models.chat_models import EMBEDDED
-from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, folded, size_of
+from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, fold_name, size_of
 
 from tests.each import each
 
@@ -21,7 +21,7 @@ LINES = (Path(__file__).parents[2] / "nodes" / "_models" / "model_sizes.jsonl").
 
 
 @each("line", LINES)
-def test_each_line(line: str) -> None:
+def test_every_line_of_the_table_is_valid(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
     assert FIELDS <= set(entry) <= FIELDS | {"note", "context"}
     assert entry["family"]
@@ -37,7 +37,7 @@ def test_each_line(line: str) -> None:
 
 
 def test_no_two_lines_match_the_same_name() -> None:
-    names = [folded(name) for entry in ENTRIES for name in entry["names"]]
+    names = [fold_name(name) for entry in ENTRIES for name in entry["names"]]
     assert len(names) == len(set(names)) == len(BY_NAME)
 
 
@@ -84,7 +84,7 @@ def test_each_name_finds_its_line(entry: Any) -> None:
         ("openai:mistralai/Mixtral-8x7B-Instruct-v0.1", (46.7e9, None)),
     ],
 )
-def test_sizes(model: str, size: tuple[float, float | None]) -> None:
+def test_sizes_of_models_by_name(model: str, size: tuple[float, float | None]) -> None:
     assert size_of(model) == size
 
 
@@ -127,7 +127,7 @@ def test_a_model_that_is_not_in_the_table_has_no_size(model: str) -> None:
     assert size_of(model) is None
 
 
-def test_the_agents_of_s3() -> None:
+def test_the_agents_of_s3_have_sizes() -> None:
     agents = {
         "Qwen": "openai:Qwen-2.5-7B-Instruct-Turbo",
         "Mistral": "openai:Mistral-7B-Instruct",

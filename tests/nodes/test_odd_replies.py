@@ -15,7 +15,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import Call
 from moot.retrievers._encoders import open_encoder
 
-from tests.core.raw import REPLY, STREAM, Say, answer, event, raw_server, says
+from tests.core.raw import REPLY, STREAM, Respond, answer, event, raw_server, respond_with
 
 ANSWER = json.dumps({"rationale": "It is.", "citations": [], "answer": "SUPPORTS", "confidence": 0.9})
 USAGE = {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14}
@@ -30,25 +30,25 @@ def message(**more: Any) -> dict[str, Any]:
     return reply({"message": {"role": "assistant", "content": ANSWER} | more})
 
 
-def counted(**more: Any) -> dict[str, Any]:
+def reply_with_usage(**more: Any) -> dict[str, Any]:
     return reply(usage=USAGE | more)
 
 
 READ: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
-    "texts": (counted(prompt_tokens="12", completion_tokens="2", total_tokens="14"), (12, 2)),
-    "points": (counted(prompt_tokens=12.0, completion_tokens=2.0), (12, 2)),
-    "no total": (counted(total_tokens=None), (12, 2)),
+    "texts": (reply_with_usage(prompt_tokens="12", completion_tokens="2", total_tokens="14"), (12, 2)),
+    "points": (reply_with_usage(prompt_tokens=12.0, completion_tokens=2.0), (12, 2)),
+    "no total": (reply_with_usage(total_tokens=None), (12, 2)),
     "odd details": (
-        counted(prompt_tokens_details=[1], completion_tokens_details={"reasoning_tokens": "many"}),
+        reply_with_usage(prompt_tokens_details=[1], completion_tokens_details={"reasoning_tokens": "many"}),
         (12, 2),
     ),
     "odd names": (reply(id={}, model=["m"]), (12, 2)),
-    "fraction": (counted(prompt_tokens="12.5"), (None, None)),
-    "word": (counted(prompt_tokens="many"), (None, None)),
-    "null": (counted(completion_tokens=None), (None, None)),
-    "negative": (counted(prompt_tokens=-3), (None, None)),
-    "huge": (counted(prompt_tokens=10**30), (None, None)),
-    "true": (counted(prompt_tokens=True), (None, None)),
+    "fraction": (reply_with_usage(prompt_tokens="12.5"), (None, None)),
+    "word": (reply_with_usage(prompt_tokens="many"), (None, None)),
+    "null": (reply_with_usage(completion_tokens=None), (None, None)),
+    "negative": (reply_with_usage(prompt_tokens=-3), (None, None)),
+    "huge": (reply_with_usage(prompt_tokens=10**30), (None, None)),
+    "true": (reply_with_usage(prompt_tokens=True), (None, None)),
     "list": (reply(usage=[1]), (None, None)),
     "no usage": (reply(usage=None), (None, None)),
     "no finish": (reply({"finish_reason": None}), (12, 2)),
@@ -75,17 +75,19 @@ FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
 """Answers that are errors, and their kinds."""
 
 
-def streamed(body: dict[str, Any]) -> Say:
-    """The same reply as server-sent events."""
+def stream_response(body: dict[str, Any]) -> Respond:
+    """A server's response: this reply as server-sent events."""
     usage = {name: body.pop(name) for name in ("usage",) if name in body}
     choices = [{**choice, "delta": choice["message"]} for choice in body["choices"]]
     end = [event(**body | {"choices": []}, **usage)] if usage else []
-    return says(STREAM, event(**body | {"choices": choices}), *end, b"data: [DONE]\n\n", close=True)
+    return respond_with(STREAM, event(**body | {"choices": choices}), *end, b"data: [DONE]\n\n", close=True)
 
 
-async def told(say: Say, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False) -> Call | MootError:
-    """The call's record, or its error."""
-    async with raw_server(say) as raw:
+async def outcome_of_call(
+    respond: Respond, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False
+) -> Call | MootError:
+    """Make a call; return its record, or its error."""
+    async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         chat = (await open_chat_model("openai:m", timeout=20)).chat
         model = ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x"))
@@ -112,7 +114,9 @@ async def test_replies_with_one_possible_reading_are_read(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, tokens = READ[name]
-    call = await told(streamed({**body}) if as_stream else says(answer(body)), monkeypatch, as_stream)
+    call = await outcome_of_call(
+        stream_response({**body}) if as_stream else respond_with(answer(body)), monkeypatch, as_stream
+    )
     assert not isinstance(call, MootError), call
     assert (call["outcome"], call["prompt_tokens"], call["completion_tokens"]) == ("ok", *tokens)
     assert call["reported_model"] in ("m", None)
@@ -125,9 +129,11 @@ async def test_other_replies_are_errors_that_say_what_to_do(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, kind = FAILS[name]
-    said = body if isinstance(body, bytes) else json.dumps(body).encode()
-    say = says(STREAM, b"data: ", said, b"\n\n", close=True) if as_stream else says(answer(said))
-    error = await told(say, monkeypatch, as_stream)
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    respond = (
+        respond_with(STREAM, b"data: ", content, b"\n\n", close=True) if as_stream else respond_with(answer(content))
+    )
+    error = await outcome_of_call(respond, monkeypatch, as_stream)
     if kind == "empty" and not as_stream:
         assert not isinstance(error, MootError)
         assert error["outcome"] == "empty"
@@ -142,14 +148,14 @@ async def test_other_replies_are_errors_that_say_what_to_do(
 async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     body, kind = READ[name] if name in READ else FAILS[name]
     if not as_stream or isinstance(body, bytes):
-        say = says(answer(body))
+        respond = respond_with(answer(body))
     elif name in READ:
-        say = streamed({**body})
+        respond = stream_response({**body})
     else:
-        say = says(STREAM, event(**body), close=True)
+        respond = respond_with(STREAM, event(**body), close=True)
     system = load_graph("chain_of_thought")
     context = system.settings.model_validate({"model": "openai:m", "attempts": 1, "max_wait": 0, "timeout": 20})
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         if as_stream:
             parts = system.graph.astream({"claim": "It is so."}, context=context, stream_mode=["messages", "values"])
@@ -166,13 +172,13 @@ async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypat
 
 @pytest.mark.parametrize("as_stream", [False, True])
 async def test_a_call_refused_for_too_many_at_once_is_retried(as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = says(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
-    good, left = whole if as_stream else says(answer(reply())), [1, 1]
+    good_stream = respond_with(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
+    good, left = good_stream if as_stream else respond_with(answer(reply())), [1, 1]
 
-    async def say(writer: Any, raw: Any) -> None:
-        await (says(answer(b"", "429 Busy", Retry_After="0")) if left and left.pop() else good)(writer, raw)
+    async def respond(writer: Any, raw: Any) -> None:
+        await (respond_with(answer(b"", "429 Busy", Retry_After="0")) if left and left.pop() else good)(writer, raw)
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         chat = (await open_chat_model("openai:m", timeout=20)).chat
         speaker = Speaker("rag", ChatModel("openai:m", chat, Endpoint(raw.url, "sk-x")), limits=Limits(attempts=1))
@@ -198,8 +204,8 @@ async def test_a_call_refused_for_too_many_at_once_is_retried(as_stream: bool, m
     ],
     ids=str,
 )
-async def test_invalid_embeddings(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(answer(body))) as raw:
+async def test_invalid_embeddings_are_errors_that_say_what_to_do(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_server(respond_with(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         with pytest.raises(MootError) as caught:
             await (await open_encoder("openai:m", Limits(attempts=1))).embed(["a"])
@@ -207,8 +213,8 @@ async def test_invalid_embeddings(body: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert any(words in caught.value.detail for words in ("Check ", "Try again"))
 
 
-async def test_embeddings_with_odd_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_embeddings_with_invalid_token_counts_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"data": [{"index": 0, "embedding": [3.0, 4.0]}], "usage": {"prompt_tokens": "many"}}
-    async with raw_server(says(answer(body))) as raw:
+    async with raw_server(respond_with(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         assert await (await open_encoder("openai:m")).embed(["a"]) == [pytest.approx([0.6, 0.8])]

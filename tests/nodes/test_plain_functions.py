@@ -59,7 +59,7 @@ class Lengths:
         pass
 
 
-async def test_a_query() -> None:
+async def test_a_plain_function_formulates_a_query() -> None:
     one = await formulate_query(CLAIM, FAKE)
     assert one
     assert one == await formulate_query(CLAIM, FakeChatModel(seed="1"))
@@ -67,7 +67,7 @@ async def test_a_query() -> None:
     assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=one)
 
 
-async def test_what_is_no_chat_model_is_refused_in_words() -> None:
+async def test_an_object_that_is_not_a_chat_model_is_refused() -> None:
     for model in ("openai:gpt-4o-mini", await open_chat_model("fake:1")):
         with pytest.raises(UserError, match="pass a chat model of LangChain") as refused:
             await judge(CLAIM, TASK, [ANSWER], evidence(), model)  # type: ignore[arg-type]
@@ -75,17 +75,17 @@ async def test_what_is_no_chat_model_is_refused_in_words() -> None:
     assert await judge(CLAIM, TASK, [ANSWER], evidence(), (await open_chat_model("fake:1")).chat)
 
 
-async def test_an_answer() -> None:
+async def test_a_plain_function_answers() -> None:
     reply = await respond(CLAIM, TASK, evidence(), FAKE, opponents=[ANSWER])
     assert reply.answer in TASK["labels"]
     assert reply.rationale
     assert (await respond(CLAIM, make_task(options=["yes", "no"]), [], FAKE)).answer in ("A", "B")
 
 
-async def test_an_answer_whose_quotes_must_be_verified() -> None:
-    said = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
+async def test_an_answer_without_verified_quotes_is_refused() -> None:
+    template = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
     [piece] = evidence()
-    replies = [said % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
+    replies = [template % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
     with pytest.raises(ReplyError) as unquoted:
         await respond(CLAIM, TASK, [piece], FakeListChatModel(responses=replies), verified_quotes=True)
     assert unquoted.value.kind == "unquoted"
@@ -96,7 +96,7 @@ async def test_an_answer_whose_quotes_must_be_verified() -> None:
     assert await respond(CLAIM, TASK, [], FakeListChatModel(responses=replies), verified_quotes=True)
 
 
-async def test_faithfulness() -> None:
+async def test_a_plain_function_scores_faithfulness() -> None:
     found = await faithfulness("It is so.", evidence(), FAKE, claim=CLAIM)
     assert len(found.statements) == len(found.supported) > 0
     assert found.score == sum(found.supported) / len(found.supported)
@@ -118,7 +118,7 @@ async def test_faithfulness_counts_each_statement_by_its_index() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
-async def test_answer_relevance(n: int) -> None:
+async def test_a_plain_function_scores_answer_relevance(n: int) -> None:
     encoder = Lengths()
     found = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n)
     assert len(found.questions) == n
@@ -129,12 +129,12 @@ async def test_answer_relevance(n: int) -> None:
     assert as_given.score == answer_relevance_score(vectors[0], vectors[1:]) != found.score
 
 
-async def test_a_judgement() -> None:
+async def test_a_plain_function_judges() -> None:
     reply = await judge(CLAIM, TASK, [ANSWER, {**ANSWER, "round": 2}], evidence(), FAKE, scores={"search": {}})
     assert reply.answer in TASK["labels"]
 
 
-async def test_a_model_that_never_gives_structure() -> None:
+async def test_a_model_that_never_gives_structure_is_an_error() -> None:
     model: BaseChatModel = FakeListChatModel(responses=["SUPPORTS, I would say."])
     with pytest.raises(ReplyError) as unusable:
         await respond(CLAIM, TASK, evidence(), model)
@@ -175,6 +175,7 @@ class Foreign(TypedDict, total=False):
 
 
 def foreign(node: Any) -> Any:
+    """A user's graph with one node."""
     builder = StateGraph(Foreign)
     builder.add_node("score", node)
     builder.add_edge(START, "score")
@@ -182,7 +183,7 @@ def foreign(node: Any) -> Any:
     return builder.compile()
 
 
-async def test_a_node_in_a_foreign_graph() -> None:
+async def test_a_node_works_in_a_foreign_graph() -> None:
     graph = foreign(faithfulness_node().with_settings(Settings(model="fake:1"), "score"))
     state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
     [turn] = state["turns"]
@@ -225,13 +226,13 @@ async def test_a_missing_key_of_a_foreign_state_is_named() -> None:
         await foreign(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
 
 
-async def test_a_debate_as_a_node_with_other_state_keys() -> None:
+async def test_a_debate_is_a_node_with_other_state_keys() -> None:
     def node(**settings: Any) -> Any:
-        whole = graph_node(standard_prompting.graph).with_settings(
+        debate = graph_node(standard_prompting.graph).with_settings(
             SingleAgentSettings.model_validate(settings), "debate"
         )
         return foreign(
-            whole.with_keys(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]})
+            debate.with_keys(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]})
         )
 
     assert (await node(model="fake:1").ainvoke({"sentence": CLAIM}))["claim"] in TASK["labels"]

@@ -22,7 +22,7 @@ def call(model: str, prompt: int | None, completion: int | None, outcome: str = 
 
 
 @pytest.fixture(autouse=True)
-def _no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_price_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_PRICES", raising=False)
 
 
@@ -46,13 +46,13 @@ def test_a_model_without_a_price_is_not_free() -> None:
     [
         (f"{MINI}-2024-07-18", MINI),
         (f"{FULL}-2024-11-20", FULL),
-        (f"{FULL}-2024-05-13", None),  # it has its own price
+        (f"{FULL}-2024-05-13", None),  # the snapshot has its own price
         (f"{FULL}-mini-audio", None),
         (f"{FULL}-0513", None),
         ("ollama:gpt-4o", None),
     ],
 )
-def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) -> None:
+def test_a_snapshot_has_the_price_of_its_model(model: str, as_if: str | None) -> None:
     prices = read_prices()
     assert price_of(model, prices) == (prices[as_if] if as_if else prices.get(model))
 
@@ -75,7 +75,7 @@ def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) ->
         (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
     ],
 )
-def test_the_cost_of_calls(calls: list[Any], cost: float | None) -> None:
+def test_the_cost_of_calls_by_hand(calls: list[Any], cost: float | None) -> None:
     assert cost_of(calls, read_prices()) == (None if cost is None else pytest.approx(cost, rel=1e-12))
 
 
@@ -102,7 +102,7 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"model": "openai:x", "input": -1, "output": 1}', "input"),
         ('{"model": "openai:x", "input": 1, "output": NaN}', "output"),
@@ -118,15 +118,15 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
         ('{"model": "openai:first", "input": 1, "output": 1}', "already"),
     ],
 )
-def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: str, said: str) -> None:
+def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: str, message: str) -> None:
     own = tmp_path / "mine.jsonl"
     own.write_text(f'{{"model": "openai:first", "input": 1, "output": 1}}\n\n{line}\n')
-    with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{said}") as caught:
+    with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{message}") as caught:
         read_prices(own)
     assert caught.value.kind == "invalid_file"
 
 
-def test_a_price_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_price_file_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.jsonl"
     binary.write_bytes(b"\xff\xfe\x00{")
     for path, kind in ((tmp_path / "none.jsonl", "missing_file"), (tmp_path, "invalid_file"), (binary, "invalid_file")):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._texts.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
+from moot.nodes._texts.quotes import _folded, check_citations, count_citations, find_quote, fold, missing_quote_fault
 from moot.nodes._texts.replies import Quote
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import make_evidence
@@ -60,7 +60,7 @@ FOUND = [
 
 
 @each(("text", "quote", "part"), FOUND)
-def test_quotes_that_are_found(text: str, quote: str, part: str) -> None:
+def test_quotes_are_found_in_any_typography(text: str, quote: str, part: str) -> None:
     found = find_quote(quote, text)
     assert found == (text.index(part), text.index(part) + len(part))
 
@@ -125,7 +125,7 @@ NOT_FOUND = [
 
 
 @each(("text", "quote"), NOT_FOUND)
-def test_quotes_that_are_not_found(text: str, quote: str) -> None:
+def test_changed_quotes_are_not_found(text: str, quote: str) -> None:
     assert find_quote(quote, text) is None
 
 
@@ -155,30 +155,40 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     return text, words[begin:end]
 
 
-def swapped(kinds: str) -> Callable[[str, st.DataObject], str]:
+def swap_characters(kinds: str) -> Callable[[str, st.DataObject], str]:
     """Replace each of these characters by any other of them."""
     others = st.sampled_from(kinds)
     return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
 
 
-def composed(text: str, data: st.DataObject) -> str:
+def normalised_form(text: str, data: st.DataObject) -> str:
+    """The text in one of Unicode's normal forms."""
     return unicodedata.normalize(data.draw(st.sampled_from(["NFC", "NFD"])), text)
 
 
-def plain(text: str, data: st.DataObject) -> str:
+def ascii_form(text: str, data: st.DataObject) -> str:
+    """The text with a ligature and a full-width letter replaced."""
     return text.translate({ord("ﬁ"): "fi", ord("ｘ"): "x"})
 
 
-def broken(text: str, data: st.DataObject) -> str:
+def with_invisible_character(text: str, data: st.DataObject) -> str:
+    """The text with an invisible character somewhere in it."""
     at = data.draw(st.integers(0, len(text)))
     return text[:at] + data.draw(st.sampled_from(["\u00ad", "\u200b", "\ufeff", "\u2060"])) + text[at:]
 
 
-def quoted(text: str, data: st.DataObject) -> str:
+def in_quotation_marks(text: str, data: st.DataObject) -> str:
+    """The text between quotation marks."""
     return data.draw(st.sampled_from(["“{}”", "'{}'", "« {} »", '"{}"'])).format(text)
 
 
-DISGUISES = [swapped("'\"‘’“”„«»′"), swapped("-‐‑–—−"), composed, plain, broken]
+DISGUISES = [
+    swap_characters("'\"‘’“”„«»′"),
+    swap_characters("-‐‑–—−"),
+    normalised_form,
+    ascii_form,
+    with_invisible_character,
+]
 
 
 @given(slices(), st.data())
@@ -191,7 +201,7 @@ def test_a_slice_is_found_in_any_typography(given_: tuple[str, list[str]], data:
     assert found is not None
     assert fold(text[slice(*found)]) == fold(quote)
     assert find_quote(text[slice(*found)], text) == found
-    around = find_quote(quoted(quote, data), text)
+    around = find_quote(in_quotation_marks(quote, data), text)
     assert around is not None
 
 
@@ -210,9 +220,9 @@ FEW = st.lists(st.sampled_from(["so", "it", "is", "not", "So", "it's", "5", "50"
 
 @given(FEW, FEW)
 def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quote: list[str]) -> None:
-    stands = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
-    begin = len(" ".join(["", *text[: stands[0]], ""])) - 1 if stands else 0
-    expected = (begin, begin + len(" ".join(quote))) if stands else None
+    starts = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
+    begin = len(" ".join(["", *text[: starts[0]], ""])) - 1 if starts else 0
+    expected = (begin, begin + len(" ".join(quote))) if starts else None
     assert find_quote(" ".join(quote), " ".join(text)) == expected
 
 
@@ -239,6 +249,7 @@ HOSTILE = [
 
 
 def seconds(quote: str, text: str) -> float:
+    """The processor time of a search for a quote."""
     _folded.cache_clear()
     started = time.process_time()
     find_quote(quote, text)
@@ -291,7 +302,7 @@ def test_an_answer_without_a_verified_quote_gets_the_reason() -> None:
     strange = Quote(evidence_id="ev-0", quote="museum")
 
     def fault(*quotes: Quote) -> str:
-        return without_quote(check_citations(quotes, [one], {one["id"]}))
+        return missing_quote_fault(check_citations(quotes, [one], {one["id"]}))
 
     assert fault(bad, good) == ""
     assert f"'museum is old', which does not stand in {one['id']}" in fault(bad, strange)

@@ -32,7 +32,7 @@ VALID: dict[str, Any] = {
 VERDICTS = {"verdicts": [{"index": i, "reason": "stated", "supported": i == 0} for i in range(2)]}
 
 
-def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
+def model_message(text: str, finish: str = "stop", **more: Any) -> AIMessage:
     return AIMessage(text, response_metadata={"finish_reason": finish}, additional_kwargs=more)
 
 
@@ -55,7 +55,7 @@ def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
 def test_a_json_object_is_found_bare_or_fenced_or_within_prose(around: str, indent: int | None) -> None:
     text = around.replace("%s", json.dumps(VALID, indent=indent))
     assert set(map(json.dumps, find_objects(text))) == {json.dumps(VALID)}
-    found, outcome, problem = read_reply(said(text), ANSWER)
+    found, outcome, problem = read_reply(model_message(text), ANSWER)
     assert found is not None
     assert (found.answer, found.citations[0].quote, outcome, problem) == ("SUPPORTS", "é\n‹…›", "ok", "")
 
@@ -73,10 +73,10 @@ def test_a_json_object_is_found_bare_or_fenced_or_within_prose(around: str, inde
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_half_a_reply_is_never_usable(reply: type[Reply], value: dict[str, Any], ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
-    assert read_reply(said(text), reply)[0] is not None
+    assert read_reply(model_message(text), reply)[0] is not None
     for raw in {text.encode()[:n] for n in range(len(text.encode()))}:
         cut = raw.decode(errors="replace")
-        found, outcome, problem = read_reply(said(cut), reply)
+        found, outcome, problem = read_reply(model_message(cut), reply)
         assert (found, outcome) == (None, "unparsed" if cut.strip() else "empty")
         assert problem
 
@@ -99,7 +99,7 @@ def test_half_a_reply_is_never_usable(reply: type[Reply], value: dict[str, Any],
 )
 def test_a_hostile_reply_costs_little_time(text: str) -> None:
     started = time.perf_counter()
-    assert read_reply(said(text), QueryReply)[:2] == (None, "unparsed")
+    assert read_reply(model_message(text), QueryReply)[:2] == (None, "unparsed")
     assert time.perf_counter() - started < 1  # parsing blocks the event loop
 
 
@@ -138,7 +138,7 @@ def test_a_hostile_reply_costs_little_time(text: str) -> None:
     ],
 )
 def test_texts_without_an_answer_give_none(text: str) -> None:
-    found, outcome, problem = read_reply(said(text), ANSWER)
+    found, outcome, problem = read_reply(model_message(text), ANSWER)
     assert (found, outcome) == (None, "unparsed")
     assert 10 < len(problem) <= 1000
 
@@ -159,12 +159,12 @@ def test_texts_without_an_answer_give_none(text: str) -> None:
 )
 def test_verdicts_need_every_index_once(verdicts: list[tuple[float, bool | None]]) -> None:
     value = {"verdicts": [{"index": i, "reason": "", "supported": s} for i, s in verdicts]}
-    assert read_reply(said(json.dumps(value)), verdicts_reply(2))[:2] == (None, "unparsed")
+    assert read_reply(model_message(json.dumps(value)), verdicts_reply(2))[:2] == (None, "unparsed")
 
 
 def test_verdicts_are_put_in_order() -> None:
     value = {"verdicts": [{"index": i, "reason": "", "supported": i == 2} for i in (2, 0, 1)]}
-    found, _, _ = read_reply(said(json.dumps(value)), verdicts_reply(3))
+    found, _, _ = read_reply(model_message(json.dumps(value)), verdicts_reply(3))
     assert found is not None
     assert [(v.index, v.supported) for v in found.verdicts] == [(0, False), (1, False), (2, True)]
 
@@ -172,21 +172,21 @@ def test_verdicts_are_put_in_order() -> None:
 @pytest.mark.parametrize("count", [0, 2, 4])
 def test_the_requested_number_of_questions_is_needed(count: int) -> None:
     text = json.dumps({"questions": ["Who?"] * count})
-    assert read_reply(said(text), questions_reply(3))[:2] == (None, "unparsed")
+    assert read_reply(model_message(text), questions_reply(3))[:2] == (None, "unparsed")
 
 
 @pytest.mark.parametrize(
     ("message", "outcome"),
     [
-        (said(json.dumps(VALID), "length"), "cut"),
-        (said(json.dumps(VALID), "content_filter"), "refused"),
-        (said(json.dumps(VALID), refusal="I cannot help."), "refused"),
-        (said("", refusal="I cannot help."), "refused"),
-        (said("", "content_filter"), "refused"),
-        (said("", "length"), "cut"),
-        (said(""), "empty"),
-        (said(" \n\t"), "empty"),
-        (said("I cannot help."), "unparsed"),
+        (model_message(json.dumps(VALID), "length"), "cut"),
+        (model_message(json.dumps(VALID), "content_filter"), "refused"),
+        (model_message(json.dumps(VALID), refusal="I cannot help."), "refused"),
+        (model_message("", refusal="I cannot help."), "refused"),
+        (model_message("", "content_filter"), "refused"),
+        (model_message("", "length"), "cut"),
+        (model_message(""), "empty"),
+        (model_message(" \n\t"), "empty"),
+        (model_message("I cannot help."), "unparsed"),
     ],
 )
 def test_the_finish_reason_is_checked_before_the_content(message: AIMessage, outcome: str) -> None:
@@ -196,7 +196,9 @@ def test_the_finish_reason_is_checked_before_the_content(message: AIMessage, out
 
 
 def test_unknown_fields_are_ignored_and_labels_are_made_canonical() -> None:
-    found, outcome, _ = read_reply(said(json.dumps({**VALID, "answer": "**not_enough_info**", "mood": 5})), ANSWER)
+    found, outcome, _ = read_reply(
+        model_message(json.dumps({**VALID, "answer": "**not_enough_info**", "mood": 5})), ANSWER
+    )
     assert outcome == "ok"
     assert found is not None
     assert found.answer == "NOT ENOUGH INFO"
@@ -204,8 +206,8 @@ def test_unknown_fields_are_ignored_and_labels_are_made_canonical() -> None:
 
 
 @given(st.text() | st.lists(st.sampled_from([*'{}[]",:\\', "answer", "SUPPORTS", "1", "null", "\n"])).map("".join))
-def test_no_text_raises(text: str) -> None:
-    found, outcome, _ = read_reply(said(text), ANSWER)
+def test_random_text_gives_no_reply_and_no_exception(text: str) -> None:
+    found, outcome, _ = read_reply(model_message(text), ANSWER)
     assert found is None
     assert outcome in ("empty", "unparsed")
 
@@ -227,14 +229,14 @@ DRAFT = json.dumps({**VALID, "answer": "REFUTES"})
     ],
 )
 def test_drafts_and_thoughts_are_no_answers(text: str, answer: str | None) -> None:
-    found, outcome, _ = read_reply(said(text), ANSWER)
+    found, outcome, _ = read_reply(model_message(text), ANSWER)
     assert (getattr(found, "answer", None), outcome) == (answer, "ok" if answer else "unparsed")
 
 
 def test_invisible_characters_are_removed_from_a_reply() -> None:
     quote = {"evidence_id": "ev-1\u200b", "quote": "so\u00ad it\u202e is"}
     value = {"rationale": "\ufeffBecause\x07\r\nso.", "citations": [quote], "answer": "SUP\u200bPORTS"}
-    found, outcome, _ = read_reply(said(json.dumps(value)), ANSWER)
+    found, outcome, _ = read_reply(model_message(json.dumps(value)), ANSWER)
     assert (found and found.model_dump(), outcome) == (
         {
             "rationale": "Because\nso.",

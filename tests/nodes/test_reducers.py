@@ -15,7 +15,7 @@ from moot.core.errors import ErrorRecord
 from moot.graphs import load_graph
 from moot.nodes._records.entries import PHASES, Reading, Turn, Warned
 from moot.nodes._records.reducers import (
-    SAID_ONCE,
+    REPEATED_KINDS,
     deepest,
     first_error,
     merge_readings,
@@ -154,13 +154,13 @@ def test_the_first_error_holds() -> None:
     assert first_error(one, opening) == opening  # an error at the start belongs to a new debate
 
 
-@pytest.mark.parametrize("kind", [*SAID_ONCE, "unparsed"])
+@pytest.mark.parametrize("kind", [*REPEATED_KINDS, "unparsed"])
 def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
-    """Repeated in one update or in several. Warnings of other kinds are all kept."""
-    warned, other = ({"kind": kind, "where": "retrieve", "detail": said} for said in ("First.", "Second."))
+    """Such a warning may be repeated in one update or in several. Warnings of other kinds are all kept."""
+    warned, other = ({"kind": kind, "where": "retrieve", "detail": detail} for detail in ("First.", "Second."))
     first = merge_warnings([], cast(list[Warned], [warned, other, warned]))
     then = merge_warnings(first, cast(list[Warned], [other, warned, warned]))
-    if kind in SAID_ONCE:
+    if kind in REPEATED_KINDS:
         assert first == then == [warned, other]
     else:
         assert then == [warned, other, warned, other, warned, warned]
@@ -168,17 +168,23 @@ def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
 
 async def test_a_rewritten_entry_replaces_the_old_one() -> None:
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
-    held: dict[str, Any] = {"turns": [ONE], "corpora": [{"agent": "a"}], "warnings": [{"kind": "late"}], "depth": 5}
-    new = {key: overwrite(type(value)()) for key, value in held.items()}
+    old_values: dict[str, Any] = {
+        "turns": [ONE],
+        "corpora": [{"agent": "a"}],
+        "warnings": [{"kind": "late"}],
+        "depth": 5,
+    }
+    new = {key: overwrite(type(value)()) for key, value in old_values.items()}
     graph = StateGraph(StepUpdate)
     graph.add_node("reset", lambda state: {**new, "error": None})
     graph.add_edge(START, "reset")
-    written = await graph.compile().ainvoke({**held, "error": error})  # type: ignore[call-overload]
-    assert {key: written[key] for key in held} == {"turns": [], "corpora": [], "warnings": [], "depth": 0}
+    written = await graph.compile().ainvoke({**old_values, "error": error})  # type: ignore[call-overload]
+    assert {key: written[key] for key in old_values} == {"turns": [], "corpora": [], "warnings": [], "depth": 0}
     assert written["error"] is None
-    assert written_values({**new, "error": None, "claim": "C"}) == {**{k: written[k] for k in held}, "error": None} | {
-        "claim": "C"
-    }
+    assert written_values({**new, "error": None, "claim": "C"}) == {
+        **{k: written[k] for k in old_values},
+        "error": None,
+    } | {"claim": "C"}
     assert json.loads(json.dumps(new)) == new
 
 
@@ -193,8 +199,8 @@ async def test_a_new_debate_on_a_thread_clears_the_old_ones_state() -> None:
                 assert json.loads(json.dumps(opened)) == opened
                 assert written_values(opened)["turns"] == []
         values = (await graph.aget_state(config)).values
-        kept = ("turns", "evidence", "corpora", "warnings", "calls", "depth", "error", "round_log", "debates")
-        return {key: values[key] for key in kept}
+        accumulated = ("turns", "evidence", "corpora", "warnings", "calls", "depth", "error", "round_log", "debates")
+        return {key: values[key] for key in accumulated}
 
     asked = {"claim": "Mandarins were grown in China.", "given": [{"text": "Mandarins are fruit."}]}
     alone = [await run("1", {"claim": "Python is a snake."}), await run("2", asked)]
@@ -204,9 +210,9 @@ async def test_a_new_debate_on_a_thread_clears_the_old_ones_state() -> None:
             piece["retrievals"] = [retrieval | {"retrieved": ""} for retrieval in piece["retrievals"]]
     assert waiting == alone[1] != alone[0]
     assert len(waiting["turns"]) == 1
-    over = await run("1", Command(resume=True))
-    assert [record["round"] for record in over["round_log"]] == [1]
-    assert [turn["step"] for turn in over["turns"]] == ["retrieve", "review_evidence", "respond"]
-    assert len(over["calls"]) == 1
+    resumed = await run("1", Command(resume=True))
+    assert [record["round"] for record in resumed["round_log"]] == [1]
+    assert [turn["step"] for turn in resumed["turns"]] == ["retrieve", "review_evidence", "respond"]
+    assert len(resumed["calls"]) == 1
     assert (await run("1", {"claim": ""}))["error"]["where"] == "open"
     assert await run("1", asked) | {"evidence": []} == waiting | {"evidence": []}

@@ -38,6 +38,7 @@ WORDS = [" ", "not", "is", "the answer", ":", "\\boxed{", "="]
 
 
 def right_answers(task: Task) -> list[str]:
+    """Valid answers of a task."""
     if task["labels"]:
         return [*task["labels"], *task["spellings"]]
     return {
@@ -46,7 +47,7 @@ def right_answers(task: Task) -> list[str]:
     }.get(task["kind"], ["x^2", "\\frac{1}{2}", "\\sqrt{3}"])
 
 
-def written(rng: random.Random, task: Task) -> str:
+def written_reply(rng: random.Random, task: Task) -> str:
     """A reply: an answer in some format, whole, wrapped, repeated, broken, or surrounded by other text."""
     given = right_answers(task)
     answer = rng.choice(given)
@@ -54,25 +55,25 @@ def written(rng: random.Random, task: Task) -> str:
     case = rng.choice(cases)
     words = rng.choice(["{}", "not {}", "{} or {}", "**{}**", "{}, because", "I think {}", '"{}" they say', "{}\n\n{}"])
     text = words.format(case(answer), rng.choice(given))
-    whole: Any = {"rationale": "So it is.", "citations": [{"evidence_id": "ev-1", "quote": "so"}], "answer": text}
+    fields: Any = {"rationale": "So it is.", "citations": [{"evidence_id": "ev-1", "quote": "so"}], "answer": text}
     shape = rng.randrange(11)
     if shape == 0:
-        whole["answer"] = rng.choice([None, 5, 1.5, True, [], {}, [text], {"label": text}, float("inf"), "", " "])
+        fields["answer"] = rng.choice([None, 5, 1.5, True, [], {}, [text], {"label": text}, float("inf"), "", " "])
     if shape == 1:
         depth = rng.randrange(1, 3000)
         return '{"answer": ' + "[" * depth + json.dumps(text) + "]" * rng.randrange(depth + 1) + "}"
-    reply = json.dumps(whole, ensure_ascii=rng.random() < 0.5)
+    reply = json.dumps(fields, ensure_ascii=rng.random() < 0.5)
     if shape == 2:
         return reply[: rng.randrange(len(reply) + 1)]
     if shape == 3:
-        return reply + rng.choice(["", "\n", " and "]) + json.dumps({**whole, "answer": rng.choice(given)})
+        return reply + rng.choice(["", "\n", " and "]) + json.dumps({**fields, "answer": rng.choice(given)})
     if shape == 4:
         return f"Here it is:\n```json\n{reply}\n```\nDone."
     if shape == 5:
         place = rng.randrange(len(reply))
         return reply[:place] + "".join(rng.choices(NOISE, k=rng.randrange(1, 5))) + reply[place:]
     if shape == 6:
-        return f"<think>{json.dumps({**whole, 'answer': rng.choice(given)})}</think>{reply}"
+        return f"<think>{json.dumps({**fields, 'answer': rng.choice(given)})}</think>{reply}"
     if shape == 7:
         return reply.replace("So it is.", "x" * 50_000)
     if shape == 8:
@@ -82,7 +83,7 @@ def written(rng: random.Random, task: Task) -> str:
     return reply
 
 
-def holds(task: Task, text: str, answer: str) -> bool:
+def contains_answer(task: Task, text: str, answer: str) -> bool:
     """Whether a text, without its invisible characters, contains an answer in one of its spellings."""
     text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
@@ -96,6 +97,7 @@ def holds(task: Task, text: str, answer: str) -> bool:
 
 
 def candidates(text: str) -> list[str]:
+    """Parts of a text that could be an answer."""
     parts = text.replace('"', " ").replace("{", " ").replace("}", " ").replace("\\n", " ").replace("*", " ").split()
     return [part.rstrip(",.") for part in parts]
 
@@ -106,12 +108,12 @@ def test_no_reply_breaks_a_parser_or_yields_an_answer_it_does_not_contain(name: 
     rng = random.Random(name)
     outcomes: Counter[str] = Counter()
     for _ in range(REPLIES):
-        text = written(rng, task)
+        text = written_reply(rng, task)
         found, outcome, problem = read_reply(AIMessage(text), answer_reply(task))
         outcomes[outcome] += 1
         assert (found is None) == bool(problem)
         if found is not None:
-            assert holds(task, text, found.answer), (text[:500], found.answer)
+            assert contains_answer(task, text, found.answer), (text[:500], found.answer)
     print(name, dict(outcomes))
     assert outcomes["ok"] >= REPLIES / 10
     assert outcomes["unparsed"] >= REPLIES / 10
@@ -121,11 +123,11 @@ def test_no_reply_breaks_a_parser_or_yields_an_answer_it_does_not_contain(name: 
 def test_a_reply_cut_at_any_byte_is_not_usable(name: str) -> None:
     task = TASKS[name]
     answer = right_answers(task)[0]
-    whole = json.dumps({"rationale": "Größe 湖", "citations": [], "answer": answer}, ensure_ascii=False).encode()
-    for end in range(len(whole)):
-        found, outcome, _ = read_reply(AIMessage(whole[:end].decode(errors="replace")), answer_reply(task))
+    reply = json.dumps({"rationale": "Größe 湖", "citations": [], "answer": answer}, ensure_ascii=False).encode()
+    for end in range(len(reply)):
+        found, outcome, _ = read_reply(AIMessage(reply[:end].decode(errors="replace")), answer_reply(task))
         assert (found, outcome) == (None, "empty" if end == 0 else "unparsed")
-    found, _, _ = read_reply(AIMessage(whole.decode()), answer_reply(task))
+    found, _, _ = read_reply(AIMessage(reply.decode()), answer_reply(task))
     assert found is not None
 
 

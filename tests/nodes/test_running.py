@@ -19,5 +19,5 @@ async def test_a_signal_after_the_end_does_not_lose_the_document(monkeypatch: py
 
     monkeypatch.setattr(running, "close_clients", interrupted)
     settings = SingleAgentSettings(model="fake:1")
-    document = await running.Running(graph, settings, lambda update: None).run({"claim": "Saffron is a root."})
+    document = await running.DebateRun(graph, settings, lambda update: None).run({"claim": "Saffron is a root."})
     assert document["status"] == "done"

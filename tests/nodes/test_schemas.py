@@ -103,12 +103,12 @@ def faults(schema: dict[str, Any]) -> list[str]:
     return found
 
 
-def obj(properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def nested(levels: int) -> dict[str, Any]:
-    return obj({"a": nested(levels - 1)}) if levels > 1 else obj({})
+def nested_schema(levels: int) -> dict[str, Any]:
+    return object_schema({"a": nested_schema(levels - 1)}) if levels > 1 else object_schema({})
 
 
 @each(
@@ -117,20 +117,20 @@ def nested(levels: int) -> dict[str, Any]:
         {"type": "array", "items": {"type": "string"}},
         {"type": "object", "properties": {}, "required": []},
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": [], "additionalProperties": False},
-        obj({"a": {"type": "string", "maxLength": 5}}),
-        obj({"a": {"$ref": "#/$defs/A"}}),
-        obj({"a": {"type": "array"}}),
+        object_schema({"a": {"type": "string", "maxLength": 5}}),
+        object_schema({"a": {"$ref": "#/$defs/A"}}),
+        object_schema({"a": {"type": "array"}}),
         Reply.model_json_schema() | {"title": "Reply"},
         {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object"}}},
-        {"anyOf": [obj({})]},
-        obj({}) | {"anyOf": [obj({})]},
-        obj({f"p{i}": {"type": "string"} for i in range(MOST_PROPERTIES + 1)}),
-        nested(DEEPEST + 1),
+        {"anyOf": [object_schema({})]},
+        object_schema({}) | {"anyOf": [object_schema({})]},
+        object_schema({f"p{i}": {"type": "string"} for i in range(MOST_PROPERTIES + 1)}),
+        nested_schema(DEEPEST + 1),
     ],
 )
 def test_the_check_finds_faults(schema: dict[str, Any]) -> None:
     assert faults(schema)
-    assert faults(nested(DEEPEST)) == []
+    assert faults(nested_schema(DEEPEST)) == []
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)

@@ -30,31 +30,32 @@ def pool(size: int) -> list[Evidence]:
     return [{"id": f"ev-{t}", "title": t, "text": t, "source": "s", "retrievals": []} for t in texts]
 
 
-async def select(*replies: str, size: int = 5, **how: Any) -> Selection:
+async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
     """Run a selection on these replies; the last reply is repeated."""
-    return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **how)
+    return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **options)
 
 
-def read(text: str, size: int = 5) -> list[int] | None:
+def numbers_read(text: str, size: int = 5) -> list[int] | None:
+    """The numbers that are read from a reply."""
     found, _, _ = read_reply(AIMessage(text), select_reply(size, 3))
     return found.selected if found else None
 
 
 @given(NUMBERS, st.integers(0, 9), st.integers(0, 5))
 def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], size: int, most: int) -> None:
-    kept, dropped = valid_numbers(numbers, size, most)
+    selected, dropped = valid_numbers(numbers, size, most)
     there = [n for n in numbers if n in range(1, size + 1)]
-    assert len(kept) == min(most, len(set(there)))
-    assert len(set(kept)) == len(kept)
-    assert set(kept) <= set(there)
-    for number in kept:  # every number named before a kept one is kept
-        assert set(there[: there.index(number)]) <= set(kept)
-    assert kept == sorted(kept, key=there.index)
+    assert len(selected) == min(most, len(set(there)))
+    assert len(set(selected)) == len(selected)
+    assert set(selected) <= set(there)
+    for number in selected:  # every number named before a kept one is kept
+        assert set(there[: there.index(number)]) <= set(selected)
+    assert selected == sorted(selected, key=there.index)
     assert (set(dropped), len(dropped)) == (set(numbers) - set(there), len(set(numbers) - set(there)))
 
 
 @pytest.mark.parametrize(
-    ("given", "kept", "dropped"),
+    ("given", "selected", "dropped"),
     [
         ([9], [], [9]),
         ([], [], []),
@@ -64,9 +65,11 @@ def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], siz
         ([9, 1, 9, 0, -1, 5], [1, 5], [9, 0, -1]),
     ],
 )
-async def test_selected_numbers(given: list[int], kept: list[int], dropped: list[int]) -> None:
+async def test_selected_numbers_outside_the_pool_are_recorded(
+    given: list[int], selected: list[int], dropped: list[int]
+) -> None:
     chosen = await select(json.dumps({"selected": given, "reason": "they do"}))
-    assert chosen == Selection(kept, dropped, "they do", len(set(given)))
+    assert chosen == Selection(selected, dropped, "they do", len(set(given)))
 
 
 @each(
@@ -98,13 +101,13 @@ async def test_selected_numbers(given: list[int], kept: list[int], dropped: list
         ("", None),
     ],
 )
-def test_how_selections_are_read(text: str, numbers: list[int] | None) -> None:
-    assert read(text) == numbers
+def test_selections_are_read_in_many_wordings(text: str, numbers: list[int] | None) -> None:
+    assert numbers_read(text) == numbers
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=8).map("".join))
 def test_only_numbers_in_the_text_are_read(text: str) -> None:
-    found = read(text)
+    found = numbers_read(text)
     assert found is None or set(found) <= {int(n) for n in re.findall(r"\d+", text)}
 
 
@@ -114,12 +117,12 @@ async def test_a_reply_that_cannot_be_used_is_asked_for_again_once() -> None:
         await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
 
 
-async def test_another_maximum_than_three() -> None:
+async def test_the_maximum_of_selected_items_is_a_setting() -> None:
     assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
     assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
 
 
-def test_the_schema_offers_the_pools_numbers_and_none() -> None:
+def test_the_schema_allows_the_pools_numbers_and_an_empty_selection() -> None:
     schema = reply_schema(select_reply(5, 3))
     assert schema["properties"]["selected"] == {
         "type": "array",
@@ -132,9 +135,9 @@ def test_the_schema_offers_the_pools_numbers_and_none() -> None:
 
 @pytest.mark.parametrize("text", ["[" + "1 " * 5000, "[" + "12" * 5000, "[1, " * 5000, "no " * 5000, "[" * 10_000])
 def test_long_texts_are_read_quickly(text: str) -> None:
-    assert read(text) is None  # a regular expression that backtracks would not end
+    assert numbers_read(text) is None  # a regular expression that backtracks would not end
 
 
 @pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
 def test_an_ambiguous_reply_is_asked_for_again(text: str) -> None:
-    assert read(text) is None
+    assert numbers_read(text) is None

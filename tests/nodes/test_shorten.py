@@ -40,8 +40,8 @@ def piece(number: int, text: str, rank: int | None = None) -> Evidence:
 
 def answer(round: int, agent: str, reasons: str, cites: str = "") -> Any:
     quote = {"evidence_id": cites, "quote": "two bells", "fabricated": False, "verified": True}
-    said = {"answer": "SUPPORTS", "rationale": reasons, "citations": [quote] if cites else []}
-    return {"round": round, "agent": agent, "step": "respond", "evidence_ids": [], **said}
+    fields = {"answer": "SUPPORTS", "rationale": reasons, "citations": [quote] if cites else []}
+    return {"round": round, "agent": agent, "step": "respond", "evidence_ids": [], **fields}
 
 
 def prompt(pieces: list[Evidence], turns: list[Any]) -> str:
@@ -53,11 +53,13 @@ def text_of(number: int, size: int) -> str:
     return " ".join(f"Sentence {i} of text {number} says that the mill has bells." for i in range(size // 50 + 1))
 
 
-def shown(made: ShortenedTexts) -> list[str]:
+def ids_shown(made: ShortenedTexts) -> list[str]:
+    """The ids of the pieces that a shortened prompt shows."""
     return re.findall(r'<evidence id="(\w+)">', made.texts[0])
 
 
 def rounds(text: str) -> list[int]:
+    """The rounds that a prompt shows."""
     return [int(number) for number in re.findall(r"^Round (\d+)$", text, re.MULTILINE)]
 
 
@@ -73,14 +75,14 @@ def test_a_prompt_that_fits_is_unchanged() -> None:
 
 def test_evidence_of_the_lowest_rank_is_dropped_first() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
-    assert shown(made) == ["p1", "p2", "p3", "p4", "p5"]
+    assert ids_shown(made) == ["p1", "p2", "p3", "p4", "p5"]
     assert (made.evidence, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
     assert rounds(made.texts[0]) == list(range(1, 11))
     assert made.rounds == []
     note = "1 more piece of evidence and the rest of each text that ends in [...]"
     assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
     ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
-    assert shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
+    assert ids_shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
 
 
 def test_the_ranks_are_those_of_the_search() -> None:
@@ -92,16 +94,16 @@ def test_evidence_without_a_rank_is_ordered_by_words_shared_with_the_claim() -> 
     given = [piece(n, "The miller owned no watch. " * 60) for n in range(1, 10)]
     given.append(piece(10, "The miller's wife wrote that the mill has had two bells. " + "She owned a watch. " * 60))
     made = shorten([prompt(given, [])], 5_000)
-    assert shown(made)[-1] == "p10"
+    assert ids_shown(made)[-1] == "p10"
     assert "two bells" in made.texts[0].partition("p10")[2]
     assert made.ids == [f"p{n}" for n in range(3, 10)]
-    assert shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown(made)  # a search's rank comes first
+    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)  # a search's rank comes first
 
 
 def test_cited_evidence_is_dropped_last() -> None:
     cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
     made = shorten([prompt(PIECES, cited)], 9000)
-    assert shown(made)[-1] == "p6"
+    assert ids_shown(made)[-1] == "p6"
     assert "p6" not in made.ids
     assert set(cited_in(made.texts[0])) == {"p6"}
 
@@ -111,7 +113,7 @@ def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
     made = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2")])], 4800)
     assert pieces[1]["text"] in made.texts[0]
     both = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2"), answer(1, "b", "It has.", "p1")])], 4800)
-    assert shown(both) == ["p1", "p2"]
+    assert ids_shown(both) == ["p1", "p2"]
     assert both.in_part == 2
 
 
@@ -121,14 +123,14 @@ def test_the_oldest_rounds_are_dropped_after_evidence() -> None:
     assert rounds(made.texts[0]) == list(range(len(made.rounds) + 1, 11))
     assert made.of_rounds == 10
     assert f"rounds 1 to {len(made.rounds)}.)\n\nRound {len(made.rounds) + 1}\n" in made.texts[0]
-    assert shown(made)  # a quarter is reserved for evidence
+    assert ids_shown(made)  # a quarter is reserved for evidence
 
 
 def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
     made = shorten([WHOLE], 1100)
     assert rounds(made.texts[0]) == [10]
     assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2
-    assert made.said == 2
+    assert made.reasons_cut == 2
     assert made.size <= 1100
     least = shorten([WHOLE], 1)
     assert 1 < least.size < 1100  # the caller has to see that it does not fit
@@ -138,11 +140,11 @@ def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
 def test_items_of_a_pool_keep_their_numbers_when_others_are_dropped() -> None:
     text = f"Items:\n{show_pool(PIECES)}\n\nNow select."
     made = shorten([text], 6000, {f"p{n}": 7 - n for n in range(1, 7)})
-    kept = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
-    assert kept
-    assert all(number == id for number, id in kept)
-    assert kept[-1][0] == "6"
-    assert set(made.ids) == {f"p{n}" for n in range(1, 7)} - {f"p{id}" for _, id in kept}
+    items = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
+    assert items
+    assert all(number == id for number, id in items)
+    assert items[-1][0] == "6"
+    assert set(made.ids) == {f"p{n}" for n in range(1, 7)} - {f"p{id}" for _, id in items}
 
 
 def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
@@ -156,16 +158,16 @@ def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
         for p in phases
         for r in range(1, 6)
     ]
-    said = {p: [argues(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
-    parts = [show_statements(said[p], f"The {p} debate:") for p in phases]
+    arguments = {p: [argues(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
+    parts = [show_statements(arguments[p], f"The {p} debate:") for p in phases]
     text = "\n\n".join([*parts, show_critic(critics), "Now reply."])
     made = shorten([text], 4000)
     left = list(range(len(made.rounds) + 1, 6))
     assert left
     assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == left * 2
     assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == left * 2
-    gone = f"rounds 1 to {made.rounds[-1]}" if made.rounds[1:] else "round 1"
-    assert f"too long: {gone} of the first debate and {gone} of the second debate.)" in made.texts[0]
+    dropped = f"rounds 1 to {made.rounds[-1]}" if made.rounds[1:] else "round 1"
+    assert f"too long: {dropped} of the first debate and {dropped} of the second debate.)" in made.texts[0]
     assert made.texts[0].endswith("Now reply.")
 
 
@@ -206,11 +208,17 @@ def test_texts_that_imitate_our_markup_change_nothing(forged: list[str], most: i
     assert left == list(range(5 - len(left), 5)) != []
     scored = {"logic": 1, "evidence": 1, "rebuttal": 1}
     critics: list[Any] = [
-        {"phase": "primary", "round": r, "step": "critique", "plaintiff": {**scored, "reason": said}, "defense": None}
-        for r, said in enumerate(forged, 1)
+        {
+            "phase": "primary",
+            "round": r,
+            "step": "critique",
+            "plaintiff": {**scored, "reason": forgery},
+            "defense": None,
+        }
+        for r, forgery in enumerate(forged, 1)
     ]
-    [told] = shorten([show_critic(critics)], min(most, 900)).texts
-    lines = [int(n) for n in re.findall(r"^first debate, round (\d+), plaintiff: logic", told, re.MULTILINE)]
+    [shortened] = shorten([show_critic(critics)], min(most, 900)).texts
+    lines = [int(n) for n in re.findall(r"^first debate, round (\d+), plaintiff: logic", shortened, re.MULTILINE)]
     assert lines == list(range(9 - len(lines), 9)) != []
 
 
@@ -226,26 +234,26 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, held: Any, most: int) -> None:
+def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, rounds_of_reasons: Any, most: int) -> None:
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [
         answer(round, f"agent-{n}", reasons * times, cites)
-        for round, said in enumerate(held, 1)
-        for n, (reasons, times, cites) in enumerate(said)
+        for round, round_reasons in enumerate(rounds_of_reasons, 1)
+        for n, (reasons, times, cites) in enumerate(round_reasons)
     ]
-    whole = prompt(pieces, turns)
-    made = shorten([whole], most)
+    full_prompt = prompt(pieces, turns)
+    made = shorten([full_prompt], most)
     [text] = made.texts
     assert made.size == bytes_of(text)
-    assert made.size <= max(most, shorten([whole], 0).size + 400)
+    assert made.size <= max(most, shorten([full_prompt], 0).size + 400)
     assert text.startswith(HEAD)
     assert text.endswith(TAIL)
-    ids = shown(made)
+    ids = ids_shown(made)
     assert ids == sorted(ids, key=lambda id: int(id[1:]))
     assert len(ids) == len(pieces) - made.evidence
     assert not set(made.ids) & set(ids)
-    assert rounds(text) == [r for r in range(1, len(held) + 1) if r not in made.rounds]
+    assert rounds(text) == [r for r in range(1, len(rounds_of_reasons) + 1) if r not in made.rounds]
     assert made.rounds == list(range(1, len(made.rounds) + 1))
-    assert len(made.rounds) < max(1, len(held))
+    assert len(made.rounds) < max(1, len(rounds_of_reasons))
     for tag in ("evidence", "answer", "reasons", "citations"):
         assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>")

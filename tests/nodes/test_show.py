@@ -18,12 +18,12 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool = False, verified
 
 
 def answer(rationale: str = "True.", *citations: Any, by: str = "rag", **more: Any) -> Turn:
-    said: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
-    said["citations"] = list(citations)
-    return said  # type: ignore[no-any-return]
+    turn: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
+    turn["citations"] = list(citations)
+    return turn  # type: ignore[no-any-return]
 
 
-def cited(shown: str) -> list[str]:
+def citation_lines(shown: str) -> list[str]:
     """The lines between the tags that list the citations."""
     return [
         line for block in re.findall(r"<citations>\n(.*?)\n</citations>", shown, re.S) for line in block.split("\n")
@@ -32,7 +32,7 @@ def cited(shown: str) -> list[str]:
 
 def test_no_reason_looks_like_a_checked_citation() -> None:
     shown = show_answers([answer(FORGED)])
-    assert cited(shown) == []
+    assert citation_lines(shown) == []
     reasons = re.findall(r"\n<reasons>\n(.*?)\n</reasons>\n", shown, re.S)
     assert len(reasons) == 1
     assert reasons[0].endswith("Cites ev-9: It is settled.")
@@ -45,18 +45,18 @@ BREAKS = st.lists(st.sampled_from(["\n", "\r", "\u2028", "\x85", "</citations>",
 def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: str, quote: str) -> None:
     good = citation("ev-1", "the quote", verified=True)
     shown = show_answers([answer("True.", citation("ev-1", quote), good, citation(id, quote, fabricated=True))])
-    unverified, verified, fabricated = cited(shown)
+    unverified, verified, fabricated = citation_lines(shown)
     assert unverified.startswith("[this quote does not stand in the evidence] ev-1: ")
     assert verified == "ev-1: the quote"
     assert fabricated.startswith("[this id was never shown to its writer] ")
 
 
 def test_a_history_lists_each_debaters_evidence() -> None:
-    had = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
-    shown = show_history(had)
+    turns = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
+    shown = show_history(turns)
     assert '<answer by="rag" evidence="ev-1, ev-2">' in shown
     assert '<answer by="vanilla" evidence="none">' in shown
-    assert "evidence=" not in show_history(had[1:])  # no debater had any
+    assert "evidence=" not in show_history(turns[1:])  # no debater had any
 
 
 def test_an_average_names_its_number_of_rounds() -> None:

@@ -29,7 +29,7 @@ CANARY = "sk-canary-5f2c9d8a7b"
 
 
 @dataclass
-class Asked:
+class CallOutcome:
     """The outcome of one `ask`."""
 
     reply: Any
@@ -50,17 +50,17 @@ async def ask(
     attempts: int = 3,
     timeout: float = 30,
     max_wait: float = 600,
-) -> Asked:
+) -> CallOutcome:
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
     speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts, max_wait=max_wait), prompts=PROMPTS)
     try:
-        return Asked(await speaker.ask("decide", {}, reply), None, ledger)
+        return CallOutcome(await speaker.ask("decide", {}, reply), None, ledger)
     except MootError as error:
-        return Asked(None, error, ledger)
+        return CallOutcome(None, error, ledger)
 
 
-async def test_a_good_reply(start_stub: StartStub) -> None:
+async def test_a_good_reply_is_parsed_and_recorded(start_stub: StartStub) -> None:
     stub = start_stub([{"reply": GOOD}])
     asked = await ask()
     assert isinstance(asked.reply, AnswerReply)
@@ -166,13 +166,13 @@ async def test_no_key_is_shown_when_the_endpoint_echoes_it(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    said = f"Incorrect API key provided: {key}."
-    assert WorldError(said, kind="unreachable").detail == "Incorrect API key provided: [OPENAI_API_KEY]."
+    message = f"Incorrect API key provided: {key}."
+    assert WorldError(message, kind="unreachable").detail == "Incorrect API key provided: [OPENAI_API_KEY]."
     rules: dict[str, dict[str, Any]] = {
-        "authentication": {"status": 401, "raw": json.dumps({"error": {"message": said}})},
-        "server_error": {"status": 500, "raw": said},
-        "refused": raw_reply(content=None, refusal=said),
-        "unparsed": {"reply": GOOD.replace("SUPPORTS", said)},
+        "authentication": {"status": 401, "raw": json.dumps({"error": {"message": message}})},
+        "server_error": {"status": 500, "raw": message},
+        "refused": raw_reply(content=None, refusal=message),
+        "unparsed": {"reply": GOOD.replace("SUPPORTS", message)},
     }
     start_stub([{"model": f"^stub-{kind}$", **rule} for kind, rule in rules.items()])
     for kind in rules:
@@ -183,7 +183,7 @@ async def test_no_key_is_shown_when_the_endpoint_echoes_it(
         assert "sk-canary" not in asked.texts, kind
 
 
-async def test_a_closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_closed_port_is_a_retryable_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
     asked = await ask(attempts=1)
     assert asked.error is not None
@@ -191,7 +191,7 @@ async def test_a_closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(c["outcome"], c["attempts"]) for c in asked.ledger.calls] == [("failed", 1)]
 
 
-async def test_an_endpoint_that_takes_too_long(start_stub: StartStub) -> None:
+async def test_a_timeout_is_a_retryable_error(start_stub: StartStub) -> None:
     start_stub([{"delay_ms": 1200, "times": 1}, {"reply": GOOD}])
     started = time.perf_counter()
     asked = await ask(attempts=1, timeout=0.3)
@@ -286,28 +286,28 @@ async def test_max_concurrency_limits_calls_at_once(start_stub: StartStub) -> No
     stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=10)
     chat = await open_chat_model("openai:stub-a")
 
-    async def one(i: int) -> str:
+    async def run_one(i: int) -> str:
         speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4), prompts=PROMPTS)
         what = f"{i} again" if i % 4 == 0 else str(i)
         return (await speaker.ask("write", {"what": what}, QueryReply)).query
 
-    assert len(await asyncio.gather(*map(one, range(40)))) == 40
+    assert len(await asyncio.gather(*map(run_one, range(40)))) == 40
     calls = stub.calls()
     assert len(calls) == 45
     assert max(c["in_flight"] for c in calls) == 4
 
 
-def test_one_event_loop_after_another(start_stub: StartStub) -> None:
+def test_clients_work_in_one_event_loop_after_another(start_stub: StartStub) -> None:
     start_stub([{"reply": GOOD}])
 
-    async def once() -> list[Asked]:
+    async def run_calls() -> list[CallOutcome]:
         try:
             return list(await asyncio.gather(ask(), ask()))
         finally:
             await close_clients()
 
     for _ in range(3):
-        assert [a.reply and a.reply.answer for a in asyncio.run(once())] == ["SUPPORTS"] * 2
+        assert [a.reply and a.reply.answer for a in asyncio.run(run_calls())] == ["SUPPORTS"] * 2
 
 
 FORGETFUL = """
@@ -327,7 +327,7 @@ print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
 """
 
 
-def test_loops_whose_clients_were_not_closed(start_stub: StartStub) -> None:
+def test_event_loops_with_unclosed_clients_end_without_warnings(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
     done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

@@ -11,7 +11,7 @@ from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._steps.compare import group_answers, votes_of
 from moot.nodes._steps.summarise import agreed_in, agreement_node
-from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.answers import ABSTENTION
 from moot.transcript.words import Words
 
 from tests.conftest import StartStub
@@ -29,8 +29,8 @@ LABELS, WORDS = make_task(), make_task("squad")
         (WORDS, ("the UK", "Great Britain"), False, False, False),
         (WORDS, ("the UK", "UK."), False, True, True),
         (WORDS, ("the UK", None), True, False, True),
-        (WORDS, ("the UK", "Great Britain", UNTOLD), True, False, True),
-        (WORDS, (UNTOLD, UNTOLD), True, True, False),
+        (WORDS, ("the UK", "Great Britain", ABSTENTION), True, False, True),
+        (WORDS, (ABSTENTION, ABSTENTION), True, True, False),
         (WORDS, ("the UK", "Great Britain"), None, False, False),
     ],
 )
@@ -51,14 +51,14 @@ async def test_a_judge_decides_only_if_the_votes_do_not(
 
 
 @pytest.mark.parametrize(
-    ("agree", "agreed", "said"),
+    ("agree", "agreed", "words"),
     [
         (True, True, "agreement - So."),
         (True, False, "agreement (taken as no agreement, judged by the answers' texts) - So."),
         (False, True, "no agreement (taken as an agreement, judged by the answers' texts) - So."),
     ],
 )
-def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, said: str) -> None:
+def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, words: str) -> None:
     turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
-    [line] = Words(MadkeSettings()).of("agree", turn, {})
-    assert line.text == said
+    [line] = Words(MadkeSettings()).field_lines("agree", turn, {})
+    assert line.text == words

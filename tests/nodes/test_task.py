@@ -30,7 +30,7 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
         ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # as some benchmarks have it
     ],
 )
-def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
+def test_a_tasks_name_and_labels_follow_from_the_input(given: dict[str, Any], name: str, labels: list[str]) -> None:
     task = make_task(**given)
     assert (task["name"], task["kind"], task["labels"]) == (name, "labels", labels)
 
@@ -57,14 +57,14 @@ def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
         {"labels": "yes"},  # a string is not taken as a list of characters
         {"options": "abc"},
         {"labels": 5},
-        {"labels": []},  # no labels do not mean FEVER's
+        {"labels": []},  # an empty list of labels does not mean FEVER's labels
         {"labels": {}},
         {"options": []},
         {"name": "fever", "labels": [], "options": None},
         {"labels": ["yes", "no"], "options": []},
     ],
 )
-def test_tasks_that_are_refused(given: dict[str, Any]) -> None:
+def test_invalid_tasks_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(UserError) as refused:
         make_task(**given)
     assert refused.value.kind == "invalid_task"
@@ -125,7 +125,7 @@ def test_prompts_speak_of_claims_and_of_questions(task: Any, subject: str) -> No
     assert all(("question" in words[key]) == (subject == "question") for key in ("work", "to_decide", "asks"))
 
 
-def test_claims() -> None:
+def test_claims_are_stripped_and_bounded_in_length() -> None:
     assert LONGEST_CLAIM == 4000
     assert check_claim("  It is so.\n") == "It is so."
     assert check_claim("é" * 4000) == "é" * 4000
@@ -134,7 +134,7 @@ def test_claims() -> None:
 
 
 @pytest.mark.parametrize("claim", ["", " \n\t", None, 5, ["a claim"], b"a claim", "half a \ud83d character"])
-def test_claims_that_are_refused(claim: object) -> None:
+def test_invalid_claims_are_refused(claim: object) -> None:
     with pytest.raises(UserError) as refused:
         check_claim(claim)
     assert refused.value.kind == "invalid_claim"

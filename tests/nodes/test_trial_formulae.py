@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
 from moot.nodes._trial.admissibility import admissibility, rank_by_weight, ruling
-from moot.nodes._trial.courtroom import course_of
+from moot.nodes._trial.courtroom import values_by_round
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.record import exhibits
 from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, stop_reason
@@ -41,7 +41,7 @@ def is_plain(value: float) -> bool:
     ("relevance", "credibility", "weight", "status"),
     [
         (0.9, 0.9, 0.81, "admitted"),  # the highest weight of S2's appendix J
-        (0.9, 0.6, 0.54, "admitted"),  # its lowest
+        (0.9, 0.6, 0.54, "admitted"),  # the lowest weight of the appendix
         (0.51, 1, 0.51, "admitted"),
         (1, 0.5, 0.5, "disputed"),  # 0.5 is not above 0.5
         (0.625, 0.8, 0.5, "disputed"),
@@ -52,13 +52,13 @@ def is_plain(value: float) -> bool:
         (1, 0, 0, "discarded"),
     ],
 )
-def test_admissibility(relevance: float, credibility: float, weight: float, status: Standing) -> None:
+def test_admissibility_by_hand(relevance: float, credibility: float, weight: float, status: Standing) -> None:
     assert admissibility(relevance, credibility) == admissibility(credibility, relevance) == pytest.approx(weight)
     assert ruling(admissibility(relevance, credibility)) == status
 
 
 @pytest.mark.parametrize("share", [-0.001, 1.001, math.nan, math.inf])
-def test_a_value_outside_0_to_1_has_no_weight(share: float) -> None:
+def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
     for given_shares in ((share, 0.5), (0.5, share)):
         with pytest.raises(ValueError, match="from 0 to 1"):
             admissibility(*given_shares)
@@ -87,11 +87,11 @@ def test_a_zero_is_never_negative() -> None:
     assert is_plain(reflection_score(-0.0, -0.0, -0.0))
 
 
-def test_thresholds_that_are_no_decimal_fractions() -> None:
+def test_thresholds_may_be_no_decimal_fractions() -> None:
     assert ruling(admissibility(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
-    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first one joined
+    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate joined
 
 
 def test_evidence_is_ranked_by_its_weight() -> None:
@@ -127,12 +127,12 @@ COS_30 = math.sqrt(3) / 2
         ([0.1, 0.7], [[0.3, 2.1]], 0),
     ],
 )
-def test_novelty(vector: list[float], pool: list[list[float]], expected: float) -> None:
+def test_novelty_by_hand(vector: list[float], pool: list[list[float]], expected: float) -> None:
     assert novelty(vector, pool) == expected
 
 
 @pytest.mark.parametrize("bad", [[0, 0], [math.nan, 1], [math.inf, 1]])
-def test_a_zero_vector_has_no_novelty(bad: list[float]) -> None:
+def test_zero_and_infinite_vectors_are_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="no cosine"):
         novelty(bad, [[1, 0]])
     with pytest.raises(ValueError, match="no cosine"):
@@ -143,7 +143,9 @@ VECTORS = st.lists(st.floats(-10, 10), min_size=3, max_size=3).filter(lambda v: 
 
 
 @given(VECTORS, st.lists(VECTORS, max_size=5), VECTORS)
-def test_any_novelty(vector: list[float], pool: list[list[float]], more: list[float]) -> None:
+def test_novelty_is_bounded_and_falls_as_the_pool_grows(
+    vector: list[float], pool: list[list[float]], more: list[float]
+) -> None:
     found = novelty(vector, pool)
     assert 0 <= found <= 2
     assert is_plain(found)
@@ -166,8 +168,8 @@ def test_candidates_are_compared_with_those_that_joined_before() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [], barred=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
-    assert novelties(candidates, [], beside=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], ruled_out=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], unfit=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
     assert novelties([], [at(0)]) == []
 
@@ -182,10 +184,10 @@ PLACES = st.sets(st.integers(0, 5))
 
 
 @given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), PLACES, PLACES)
-def test_any_candidates(
+def test_novelties_of_candidates_equal_those_computed_one_by_one(
     candidates: list[list[float]], pool: list[list[float]], barred: set[int], beside: set[int]
 ) -> None:
-    found = novelties(candidates, pool, barred=barred, beside=beside)
+    found = novelties(candidates, pool, ruled_out=barred, unfit=beside)
     joined = list(pool)
     for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
         assert value == (0 if place in barred else novelty(vector, joined))
@@ -195,7 +197,7 @@ def test_any_candidates(
 # --- the end of retrieval -------------------------------------------------------------------------------------------
 
 
-def test_the_share_of_redundant_evidence() -> None:
+def test_the_share_of_redundant_evidence_by_hand() -> None:
     assert redundant_share([]) is None
     assert redundant_share([0.05, 0.149, 0.15, 0.2]) == 0.5
     assert redundant_share([0, 0, 0]) == 1
@@ -221,7 +223,7 @@ def test_any_share_equals_integer_arithmetic(hundredths: list[int]) -> None:
         (0.71, 1, None, None, "redundancy"),
         (3 / 4, 1, None, None, "redundancy"),
         (2 / 3, 1, None, None, None),
-        (None, 1, None, None, None),  # it found nothing
+        (None, 1, None, None, None),  # the search found nothing
         (None, 10, None, None, "retrievals"),
         (0.0, 9, None, None, None),
         (0.0, 10, None, None, "retrievals"),
@@ -234,18 +236,18 @@ def test_any_share_equals_integer_arithmetic(hundredths: list[int]) -> None:
         (0.0, 1, None, 0.05, None),
     ],
 )
-def test_the_end_of_retrieval(
+def test_retrieval_ends_by_each_limit(
     share: float | None, retrievals: int, gain: float | None, least_gain: float | None, expected: str | None
 ) -> None:
     assert retrieval_end(share, retrievals, gain, least_gain=least_gain) == expected
 
 
-def test_the_end_of_retrieval_by_other_limits() -> None:
+def test_the_limits_of_retrieval_are_settings() -> None:
     assert retrieval_end(0.5, 3, most_redundant=0.4) == "redundancy"
     assert retrieval_end(0.9, 3, most_redundant=1, most_retrievals=3) == "retrievals"
 
 
-def test_the_gain_in_relevance() -> None:
+def test_the_gain_in_relevance_by_hand() -> None:
     assert relevance_gain([]) is relevance_gain([0.4]) is None
     assert relevance_gain([0.9, 0.80, 0.85]) == 0.05
     assert relevance_gain([0.6, 0.4]) == -0.2
@@ -255,20 +257,20 @@ def test_the_gain_in_relevance() -> None:
 # --- when a debate stops --------------------------------------------------------------------------------------------
 
 
-def test_the_score_of_a_reflection() -> None:
+def test_the_score_of_a_reflection_by_hand() -> None:
     assert reflection_score(0.8, 0.6, 0.5) == 0.65  # 0.32 + 0.18 + 0.15
     assert [reflection_score(*one) for one in ((1, 0, 0), (0, 1, 0), (0, 0, 1))] == [0.4, 0.3, 0.3]
     assert [reflection_score(value, value, value) for value in (0, 0.5, 1)] == [0, 0.5, 1]
 
 
-def test_the_total_of_both_sides() -> None:
+def test_the_total_of_both_sides_by_hand() -> None:
     assert reflection_total(0.65, 0.57) == 1.22
     assert reflection_total(0, 0) == 0
     assert reflection_total(None, 0.5) is reflection_total(0.5, None) is reflection_total(None, None) is None
 
 
 @given(SHARE, SHARE, SHARE)
-def test_any_reflection(logic: float, new: float, rebuttal: float) -> None:
+def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebuttal: float) -> None:
     score = reflection_score(logic, new, rebuttal)
     assert min(logic, new, rebuttal) - 1e-9 <= score <= max(logic, new, rebuttal) + 1e-9
     assert 0 <= score <= 1
@@ -296,7 +298,7 @@ def test_any_reflection(logic: float, new: float, rebuttal: float) -> None:
         ([1.183, 1.280, 1.30], False),  # 0.097, as in S2's appendix J
     ],
 )
-def test_a_plateau(totals: list[float | None], expected: bool) -> None:
+def test_a_plateau_is_recognised(totals: list[float | None], expected: bool) -> None:
     assert is_plateau(totals) is expected
 
 
@@ -315,7 +317,7 @@ def test_a_plateau(totals: list[float | None], expected: bool) -> None:
         ([0.05, 0.05, 0.5], False),
     ],
 )
-def test_the_end_of_novelty(means: list[float | None], expected: bool) -> None:
+def test_the_end_of_novelty_is_recognised(means: list[float | None], expected: bool) -> None:
     assert is_exhausted(means) is expected
 
 
@@ -351,7 +353,7 @@ def test_no_stop_reason_counts_before_the_second_round() -> None:
     assert stop_reason(rounds=3, min_rounds=4, max_rounds=3, **ALL) == "max_rounds"
 
 
-def test_other_limits_of_stopping() -> None:
+def test_the_limits_of_stopping_are_settings() -> None:
     course: dict[str, Any] = {"totals": [1, 1.08, 1], "novelties": [1, 0.12, 0.12], "resolved": False, "closed": False}
     assert stop_reason(rounds=3, **course) is None
     assert stop_reason(rounds=3, **course, plateau=0.1) == "reflection_plateau"
@@ -364,7 +366,7 @@ def turn(round: int, step: str, side: str, scores: dict[str, float | None], **mo
     return cast("Turn", {**key, "scores": scores, "evidence_ids": [], **more})
 
 
-def test_the_course_of_a_debate() -> None:
+def test_the_course_of_a_debate_by_hand() -> None:
     turns = [
         turn(1, "discover", "plaintiff", {"novelty": 0.3}, evidence_ids=["a", "b", "c"]),
         turn(1, "discover", "defense", {"novelty": 0.1}, evidence_ids=["d"], ended="redundancy"),
@@ -376,10 +378,10 @@ def test_the_course_of_a_debate() -> None:
         turn(3, "discover", "plaintiff", {"novelty": 0.2}, evidence_ids=["e", "f"], ended=None),
         turn(3, "reflect", "defense", {"reflection": 0.5}),
     ]
-    assert course_of(turns, 4) == {
+    assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
-        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # 0.25 of four, not the mean of two means
+        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # weighted by pieces: (3 x 0.3 + 0.1) / 4
         "retrieval_ended": {"defense": "redundancy"},
     }
 
@@ -416,7 +418,7 @@ def test_any_debate_stops_as_integer_arithmetic_says(rounds: list[dict[str, Any]
     def below(before: int | None, now: int | None) -> bool:
         return before is not None and now is not None and abs(now - before) < 5
 
-    course, last = course_of(turns, len(rounds)), totals[-3:]
+    course, last = values_by_round(turns, len(rounds)), totals[-3:]
     reason = stop_reason(
         rounds=len(rounds),
         totals=course["reflection_total"],

@@ -44,7 +44,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([SUP, SUP, SUP], SUP, 3, 3, False),
         ([NOT, SUP, NOT], NOT, 2, 3, False),
         ([SUP, INC, INC], INC, 2, 3, False),  # the chief judge is outvoted
-        ([INC, SUP, NOT], INC, 1, 3, True),  # all differ: the chief judge's
+        ([INC, SUP, NOT], INC, 1, 3, True),  # all differ, so the chief judge's verdict wins
         ([NOT, SUP, INC], NOT, 1, 3, True),
         ([None, SUP, NOT], SUP, 1, 2, True),  # the first who gave a verdict is the chief judge
         ([SUP, None, NOT], SUP, 1, 2, True),
@@ -52,11 +52,11 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([None, None, INC], INC, 1, 1, False),
         ([INC], INC, 1, 1, False),
         ([SUP, NOT, NOT, INC, NOT], NOT, 3, 5, False),
-        ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent, though not half of them
-        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied ones the earliest judge's
-        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's, which is among them
+        ([SUP, NOT, NOT, INC, None], NOT, 2, 4, False),  # the most frequent verdict wins without half of the votes
+        ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied verdicts, that of the earliest judge wins
+        ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's verdict is among the tied ones, so it wins
         ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
-        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge alone; the second judge's
+        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # nobody shares the chief judge's, so the second judge's wins
         ([None, INC, SUP, NOT, NOT], NOT, 2, 4, False),
         ([None, INC, SUP, NOT, INC], INC, 2, 4, False),
         ([INC, NOT, None, SUP, SUP], SUP, 2, 4, False),
@@ -68,7 +68,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([INC, NOT, SUP, NOT, SUP, INC, None], INC, 2, 6, True),
     ],
 )
-def test_the_verdict_of_a_panel(
+def test_the_verdict_of_a_panel_by_hand(
     verdicts: list[Verdict | None], verdict: Verdict, winning: int, votes: int, tied: bool
 ) -> None:
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
@@ -79,7 +79,7 @@ def test_without_judges_there_is_no_verdict() -> None:
 
 
 @given(PANELS)
-def test_any_panel(verdicts: list[Verdict | None]) -> None:
+def test_any_panels_verdict_has_the_most_votes(verdicts: list[Verdict | None]) -> None:
     given_verdicts = [verdict for verdict in verdicts if verdict is not None]
     decided, counts = panel_verdict(verdicts), Counter(given_verdicts)
     if decided is None:
@@ -98,17 +98,17 @@ def test_any_panel(verdicts: list[Verdict | None]) -> None:
 # --- confidence -----------------------------------------------------------------------------------------------------
 
 
-def scored(evidence: float, validity: float, reliability: float) -> dict[str, float]:
+def scores_of(evidence: float, validity: float, reliability: float) -> dict[str, float]:
     return dict(zip(QUALITIES, (evidence, validity, reliability), strict=True))
 
 
-def judged(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
+def judge_turns(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
     """The turns of judges; judges who abstain have no scores."""
     turns = []
     for number, (verdict, score) in enumerate(zip(verdicts, scores, strict=True), 1):
-        said = scored(*score) if verdict else dict.fromkeys(QUALITIES)
+        scores_of_judge = scores_of(*score) if verdict else dict.fromkeys(QUALITIES)
         more = {"verdict": verdict, "reason": f"Reason {number}." if verdict else None}
-        turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **said, **more})
+        turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **scores_of_judge, **more})
     return cast("list[Turn]", turns)
 
 
@@ -121,15 +121,15 @@ def confidence(
 ) -> dict[str, Any]:
     decided = panel_verdict([cast("Verdict | None", turn["verdict"]) for turn in turns])
     assert decided is not None
-    said = {"agent": "analyser", "phase": "panel", "step": "analyse", "overall": gamma}
+    analysis = {"agent": "analyser", "phase": "panel", "step": "analyse", "overall": gamma}
     primary = {"phase": "primary", "reflection": {"plaintiff": list(plaintiff), "defense": list(defense)}}
     switched = {"phase": "switched", "reflection": {"plaintiff": [0.99], "defense": [0.01]}}
-    state = {"turns": [*turns, *([said] if analysed else [])], "debates": [primary, switched]}
+    state = {"turns": [*turns, *([analysis] if analysed else [])], "debates": [primary, switched]}
     return confidence_of(decided, turns, cast("DebateState", state))
 
 
 def test_the_worked_example_of_the_source() -> None:
-    example_scores = [scored(7, 8, 8), scored(7, 6, 8), scored(8, 7, 9)]
+    example_scores = [scores_of(7, 8, 8), scores_of(7, 6, 8), scores_of(8, 7, 9)]
     assert mean_scores(example_scores) == {
         "evidence_strength": pytest.approx(22 / 3),
         "argument_validity": 7,
@@ -145,13 +145,13 @@ def test_the_worked_example_of_the_source() -> None:
 
 @pytest.mark.parametrize("reliability", [0, 5, 25 / 3, 10])
 def test_the_base_of_the_worked_example_grows_with_reliability(reliability: float) -> None:
-    scores = [scored(strength, validity, reliability) for strength, validity in [(7, 8), (7, 6), (8, 7)]]
+    scores = [scores_of(strength, validity, reliability) for strength, validity in [(7, 8), (7, 6), (8, 7)]]
     base = base_confidence(consensus_strength(2, 3), judge_quality(scores))
     assert base == pytest.approx(0.676667 + 0.01 * reliability, abs=5e-7)
 
 
 def test_the_confidence_of_the_worked_example() -> None:
-    turns = judged([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8, 7, 9)])
+    turns = judge_turns([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8, 7, 9)])
     found = confidence(turns, 8.5, plaintiff=[0.9, 0.9], defense=[0.2, 0.57])
     assert found == {
         "confidence": 0.902,
@@ -169,20 +169,20 @@ def test_the_confidence_of_the_worked_example() -> None:
     }
 
 
-def test_the_strength_of_a_consensus() -> None:
-    assert [consensus_strength(*of) for of in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
+def test_the_strength_of_a_consensus_by_hand() -> None:
+    assert [consensus_strength(*counts) for counts in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
     for winning, votes in ((0, 0), (0, 3), (4, 3), (-1, 3)):
         with pytest.raises(ValueError, match="cannot have won"):
             consensus_strength(winning, votes)
 
 
-def test_the_quality_of_judges() -> None:
-    assert judge_quality([scored(10, 10, 10)]) == 1
-    assert judge_quality([scored(0, 0, 0)]) == 0
-    assert judge_quality([scored(9, 0, 0), scored(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
-    with pytest.raises(ValueError, match="no judges"):
+def test_the_quality_of_judges_by_hand() -> None:
+    assert judge_quality([scores_of(10, 10, 10)]) == 1
+    assert judge_quality([scores_of(0, 0, 0)]) == 0
+    assert judge_quality([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
+    with pytest.raises(ValueError, match="there is no judge"):
         judge_quality([])
-    assert mean_scores([scored(9, 0, 0), scored(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
+    assert mean_scores([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
 
 
 def test_the_base_is_up_to_eleven_tenths() -> None:
@@ -198,7 +198,7 @@ def test_the_base_is_up_to_eleven_tenths() -> None:
         *[(math.nextafter(5, 0), -0.05), (0, -0.05), (None, 0)],
     ],
 )
-def test_the_part_of_consistency(gamma: float | None, adjustment: float) -> None:
+def test_consistency_adjusts_the_confidence_in_steps(gamma: float | None, adjustment: float) -> None:
     assert role_switch_adjustment(gamma) == adjustment
 
 
@@ -206,7 +206,7 @@ def test_the_part_of_consistency(gamma: float | None, adjustment: float) -> None
     ("score", "adjustment"),
     [(1, 0.3), (0.75, 0.15), (0.5, 0), (0.4, -0.06), (0.25, -0.15), (0.2, -0.15), (0, -0.15), (None, 0)],
 )
-def test_the_part_of_reflection(score: float | None, adjustment: float) -> None:
+def test_the_adjustment_by_reflection_by_hand(score: float | None, adjustment: float) -> None:
     assert reflection_adjustment(score) == pytest.approx(adjustment)
 
 
@@ -228,11 +228,11 @@ def test_the_part_of_reflection(score: float | None, adjustment: float) -> None:
         (0.1, 10, 15, 0.10),
     ],
 )
-def test_the_floor_of_the_confidence(base: float, winning: int, votes: int, expected: float) -> None:
+def test_the_confidence_has_a_floor(base: float, winning: int, votes: int, expected: float) -> None:
     assert final_confidence(base, -0.05, -0.15, winning, votes) == pytest.approx(expected)
 
 
-def test_the_clamp_of_the_confidence() -> None:
+def test_the_confidence_is_clamped() -> None:
     assert final_confidence(1.1, 0.1, 0.3, 3, 3) == 1
     assert final_confidence(1.1, -0.05, -0.05, 3, 3) == 1  # the buffer takes small penalties
     assert final_confidence(1.1, -0.05, -0.15, 3, 3) == pytest.approx(0.9)
@@ -250,23 +250,23 @@ def parts(found: dict[str, Any]) -> list[Any]:
     ("verdict", "expected"), [(SUP, [0.8, 0.18, 0.1]), (NOT, [0.1, -0.15, 0.1]), (INC, [None, 0, 0.1])]
 )
 def test_the_winning_sides_reflection_counts(verdict: Verdict, expected: list[float | None]) -> None:
-    turns = judged([verdict] * 3, TENS)
+    turns = judge_turns([verdict] * 3, TENS)
     assert parts(confidence(turns, 7, plaintiff=[0.1, 0.8], defense=[0.9, 0.1])) == expected
 
 
 def test_parts_that_are_missing_or_not_scored_add_nothing() -> None:
-    turns = judged([SUP] * 3, TENS)
+    turns = judge_turns([SUP] * 3, TENS)
     assert parts(confidence(turns, None, [0.5], [0.5])) == [0.5, 0, 0]  # the analyser's reply was unusable
     assert parts(confidence(turns, None, [None, None], [None, None], analysed=False)) == [None, 0, 0]
     assert confidence(turns, analysed=False)["confidence"] == 1
 
 
 def test_judges_without_a_verdict_do_not_count() -> None:
-    some = confidence(judged([SUP, None, NOT], [(9, 9, 9), (0, 0, 0), (3, 3, 3)]), analysed=False)
+    some = confidence(judge_turns([SUP, None, NOT], [(9, 9, 9), (0, 0, 0), (3, 3, 3)]), analysed=False)
     assert (
         some["confidence_parts"] | {"consensus_strength": 0.5, "quality": 0.6, "base": 0.58} == some["confidence_parts"]
     )
-    one = confidence(judged([None, None, NOT], [(0, 0, 0), (0, 0, 0), (6, 6, 6)]), analysed=False)
+    one = confidence(judge_turns([None, None, NOT], [(0, 0, 0), (0, 0, 0), (6, 6, 6)]), analysed=False)
     assert one["confidence"] == 0.98  # 0.8 + 0.3 x 0.6
 
 
@@ -277,33 +277,33 @@ def test_judges_without_a_verdict_do_not_count() -> None:
     st.lists(st.none() | SHARE, max_size=3),
 )
 @example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # rounds to no adjustment
-def test_any_confidence(
+def test_any_confidence_is_the_clamped_sum_of_its_parts(
     panel: list[tuple[Verdict | None, tuple[float, float, float]]],
     gamma: float | None,
     plaintiff: list[float | None],
     defense: list[float | None],
 ) -> None:
-    turns = judged([verdict for verdict, _ in panel], [scores for _, scores in panel])
+    turns = judge_turns([verdict for verdict, _ in panel], [scores for _, scores in panel])
     given_verdicts = [verdict for verdict, _ in panel if verdict]
     if not given_verdicts:
         return
     found = confidence(turns, gamma, plaintiff, defense)
     most, votes = max(Counter(given_verdicts).values()), len(given_verdicts)
-    of = found["confidence_parts"]
+    parts_by_name = found["confidence_parts"]
     assert 0 <= found["confidence"] <= 1
     assert found["confidence"] >= 0.10 or 3 * most < 2 * votes
-    assert of["consensus_strength"] == round(most / votes, 6)
-    assert 0 <= of["quality"] <= 1
-    assert -0.15 <= of["reflection"] <= 0.3
-    assert of["role_switch"] in (0.10, 0, -0.05)
-    total = of["base"] + of["role_switch"] + of["reflection"]
+    assert parts_by_name["consensus_strength"] == round(most / votes, 6)
+    assert 0 <= parts_by_name["quality"] <= 1
+    assert -0.15 <= parts_by_name["reflection"] <= 0.3
+    assert parts_by_name["role_switch"] in (0.10, 0, -0.05)
+    total = parts_by_name["base"] + parts_by_name["role_switch"] + parts_by_name["reflection"]
     assert found["confidence"] == pytest.approx(min(1, max(0.10 if 3 * most >= 2 * votes else 0, total)), abs=5e-6)
-    for figure in (found["confidence"], *of.values()):
+    for figure in (found["confidence"], *parts_by_name.values()):
         assert figure is None or (math.isfinite(figure) and str(figure) != "-0.0")
 
 
 @given(st.floats(-1, 2), st.sampled_from([0.1, 0.0, -0.05]), st.floats(-0.15, 0.3), st.integers(1, 15), st.data())
-def test_any_sum_is_clamped_before_it_is_raised(
+def test_any_confidence_keeps_its_bounds(
     base: float, switch: float, reflection: float, votes: int, data: st.DataObject
 ) -> None:
     winning = data.draw(st.integers(1, votes))
@@ -318,7 +318,7 @@ def test_any_sum_is_clamped_before_it_is_raised(
 def report(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
     decided = panel_verdict(verdicts)
     assert decided is not None
-    return panel_report(judged(verdicts, scores), decided)
+    return panel_report(judge_turns(verdicts, scores), decided)
 
 
 def test_a_report_of_a_panel_that_differs() -> None:
@@ -340,7 +340,7 @@ def test_a_report_of_a_panel_with_a_silent_judge() -> None:
     assert (found["judges"], found["without_verdict"]) == (3, ["judge-1"])
     assert (found["tied"], found["unanimous"], found["agreement"]) == (True, False, 0)
     assert [one["agent"] for one in found["dissent"]] == ["judge-3"]
-    assert found["spread"] == scored(0, 0, 0)  # a judge without a verdict has no scores
+    assert found["spread"] == scores_of(0, 0, 0)  # a judge without a verdict has no scores
 
 
 def test_a_report_of_panels_that_agree() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes._trial.record import exhibits, fitting
+from moot.nodes._trial.record import exhibits, fitting_exhibits
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing, merge_evidence
 
@@ -75,10 +75,10 @@ def test_the_panels_evidence_and_its_order() -> None:
 def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None:
     pieces = [piece(str(place)) for place in range(len(costs))]
     cost = {p["id"]: cost for p, cost in zip(pieces, costs, strict=True)}
-    kept, left = fitting(pieces, lambda p: cost[p["id"]], room)
-    assert kept + left == pieces
-    assert not kept or sum(costs[: len(kept)]) <= room
-    assert not left or sum(costs[: len(kept) + 1]) > room  # not one more than needed
+    shown, left = fitting_exhibits(pieces, lambda p: cost[p["id"]], room)
+    assert shown + left == pieces
+    assert not shown or sum(costs[: len(shown)]) <= room
+    assert not left or sum(costs[: len(shown) + 1]) > room  # not one more than needed
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,6 @@ def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None
 def test_uncited_exhibits_are_left_out_first(room: int, left: str) -> None:
     pieces = [piece(name) for name in "abcdef"]  # by weight
     cited = {p["id"] for p in pieces if p["text"] in "ace"}
-    kept, gone = fitting(pieces, lambda p: 1, room, cited)
-    assert "".join(p["text"] for p in gone) == left
-    assert "".join(p["text"] for p in kept) == "".join(name for name in "abcdef" if name not in left)
+    shown, dropped = fitting_exhibits(pieces, lambda p: 1, room, cited)
+    assert "".join(p["text"] for p in dropped) == left
+    assert "".join(p["text"] for p in shown) == "".join(name for name in "abcdef" if name not in left)

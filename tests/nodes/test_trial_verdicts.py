@@ -26,7 +26,7 @@ from moot.nodes._trial.replies import (
 from pydantic import ValidationError
 
 from tests.each import each
-from tests.nodes.test_trial_panel import INC, NOT, SUP, scored
+from tests.nodes.test_trial_panel import INC, NOT, SUP, scores_of
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 
@@ -50,6 +50,7 @@ def labelled(*labels: str) -> dict[Verdict, str]:
 
 
 def known_task(name: str) -> Task:
+    """A task of this name, with options or labels if it needs them."""
     if TASKS[name].kind == "choice":
         return make_task(name, options=["yes", "no"])
     return make_task(name, labels=["cat", "dog"] if name == "labels" else None)
@@ -83,12 +84,12 @@ def test_own_labels_are_known_by_spelling_or_meaning(labels: Any, expected: tupl
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_labels_that_fit_no_verdict_or_the_same_verdict(labels: list[str]) -> None:
+def test_labels_without_a_distinct_verdict_each_are_refused(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 
 
-def test_labels_from_settings() -> None:
+def test_settings_choose_the_labels_of_verdicts() -> None:
     own = make_task(labels=["real", "fake", "who knows"])
     assert verdict_labels(own, labelled("real", "fake")) == labelled("real", "fake")
     assert verdict_labels(own, labelled("Fake", " REAL ", "who knows")) == labelled("fake", "real", "who knows")
@@ -129,11 +130,11 @@ def test_the_answer_for_an_inconclusive_verdict(policy: str | None, three: str, 
 
 # --- replies --------------------------------------------------------------------------------------------------------
 
-JUDGED: dict[str, Any] = {"reason": "It is so.", **scored(7, 8, 9), "verdict": SUP}
+JUDGED: dict[str, Any] = {"reason": "It is so.", **scores_of(7, 8, 9), "verdict": SUP}
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("written", "verdict"),
     [
         *[(verdict, verdict) for verdict in VERDICTS],
         ("Not Supported", NOT),
@@ -145,12 +146,12 @@ JUDGED: dict[str, Any] = {"reason": "It is so.", **scored(7, 8, 9), "verdict": S
         (" Inconclusive\n", INC),
     ],
 )
-def test_verdicts_in_other_spellings(said: str, verdict: Verdict) -> None:
-    assert JudgementReply.model_validate(JUDGED | {"verdict": said}).verdict == verdict
+def test_verdicts_are_parsed_in_other_spellings(written: str, verdict: Verdict) -> None:
+    assert JudgementReply.model_validate(JUDGED | {"verdict": written}).verdict == verdict
 
 
 @each(
-    "said",
+    "written",
     [
         *[
             "",
@@ -170,9 +171,9 @@ def test_verdicts_in_other_spellings(said: str, verdict: Verdict) -> None:
         *["0% SUPPORTED", "не SUPPORTED"],
     ],
 )
-def test_invalid_verdicts(said: Any) -> None:
+def test_invalid_verdicts_are_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
-        JudgementReply.model_validate(JUDGED | {"verdict": said})
+        JudgementReply.model_validate(JUDGED | {"verdict": written})
 
 
 @each("score", [10.5, -1, "good", math.nan, math.inf, None])
@@ -182,14 +183,14 @@ def test_invalid_scores_are_refused(quality: str, score: Any) -> None:
         JudgementReply.model_validate(JUDGED | {quality: score})
 
 
-def test_a_judge_gives_reasons() -> None:
+def test_a_judgement_without_a_reason_is_refused() -> None:
     with pytest.raises(ValidationError):
         JudgementReply.model_validate(JUDGED | {"reason": " "})
 
 
-def test_scores_at_their_limits() -> None:
+def test_scores_at_their_limits_are_valid() -> None:
     for value in (0, 10):
-        assert JudgementReply.model_validate(JUDGED | scored(value, value, value)).argument_validity == value
+        assert JudgementReply.model_validate(JUDGED | scores_of(value, value, value)).argument_validity == value
         ten = dict.fromkeys(("plaintiff_counsel", "defense_counsel", "overall"), value)
         assert ConsistencyReply.model_validate({"contradictions": [], **ten}).overall == value
     for value in (0, 1):
@@ -226,6 +227,6 @@ def test_empty_and_repeated_entries_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("premises", [[], [""], [" ", "\n"], None, "Ice floats."])
-def test_a_claim_has_at_least_one_premise(premises: Any) -> None:
+def test_premises_without_any_text_are_refused(premises: Any) -> None:
     with pytest.raises(ValidationError):
         PremisesReply.model_validate({"premises": premises})

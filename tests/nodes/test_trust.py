@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._cortex.debating_graph import History, first_history, next_round, pair, peer_means
 from moot.nodes._cortex.trust import (
-    PRUNED,
+    PRUNING_RULES,
     THRESHOLDS,
     Evaluation,
     Graph,
@@ -44,7 +44,7 @@ ROUND_2: dict[str, Any] = {
 
 
 def near(expected: Any) -> Any:
-    """The same structure, with floats compared to five places."""
+    """Replace each float of a nested dictionary by an approximate one, to five places."""
     if isinstance(expected, dict):
         return {key: near(value) for key, value in expected.items()}
     return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
@@ -54,9 +54,9 @@ def near(expected: Any) -> Any:
 
 
 def test_the_first_round_of_the_worked_example() -> None:
-    weights, kept, history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES)
+    weights, kept_edges, history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES)
     assert weights == near({"1": {"2": 0.06, "3": 0.15}, "2": {"1": 0.08, "3": 0.27}, "3": {"1": 0.40, "2": 0.54}})
-    assert kept == {"1": ["3"], "2": ["3"], "3": ["2"]}
+    assert kept_edges == {"1": ["3"], "2": ["3"], "3": ["2"]}
     assert history == near(
         {
             "confidence": {"1": 0.8, "2": 0.6, "3": 0.3},
@@ -71,12 +71,12 @@ def test_the_second_round_of_the_worked_example() -> None:
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
     assert [self_orientation(2, 3, history["kept"][a]) + 1 for a in "123"] == [3, 2, 1]
     history = json.loads(json.dumps(history))  # as a checkpointer stores it
-    weights, kept, history = next_round(history, 2, **ROUND_2, credibilities=ONES)
+    weights, kept_edges, history = next_round(history, 2, **ROUND_2, credibilities=ONES)
     assert weights == near(
         {"1": {"2": 0.07, "3": 0.27}, "2": {"1": 0.13 / 3, "3": 0.36}, "3": {"1": 0.13, "2": 0.28}},
     )
     assert [sum(edges.values()) / 2 for edges in weights.values()] == pytest.approx([0.17, 0.605 / 3, 0.205])
-    assert kept == {"1": ["3"], "2": ["3"], "3": ["2"]}
+    assert kept_edges == {"1": ["3"], "2": ["3"], "3": ["2"]}
     assert history == near(
         {
             "confidence": {"1": 0.5, "2": 0.8, "3": 0.6},
@@ -94,12 +94,12 @@ def test_the_second_round_of_the_worked_example() -> None:
     ("h", "expected"),
     [(0, 0.3), (0.2999, 0.3), (0.3, 0.3), (0.45, 0.45), (0.5999, 0.5999), (0.6, 0.6), (0.7999, 0.6), (0.8, 0.8)],
 )
-def test_recalibration(h: float, expected: float) -> None:
+def test_recalibration_by_hand(h: float, expected: float) -> None:
     assert recalibrate_confidence(h) == expected
     assert recalibrate_confidence(h, None) == h
 
 
-def test_recalibration_with_other_thresholds() -> None:
+def test_recalibration_with_other_thresholds_by_hand() -> None:
     assert [recalibrate_confidence(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
     with pytest.raises(ValueError, match="ascend"):
         recalibrate_confidence(0.5, (0.8, 0.6, 0.3))
@@ -108,18 +108,18 @@ def test_recalibration_with_other_thresholds() -> None:
 @pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
 @pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
 def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
-    with pytest.raises(ValueError, match=r"lies in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
         recalibrate_confidence(h, thresholds)
 
 
-def test_loss_and_credibility() -> None:
+def test_loss_and_credibility_by_hand() -> None:
     assert loss(70e9, 1.4e12) == pytest.approx(1.93665, abs=5e-6)
     assert credibility(70e9, 1.4e12) == pytest.approx(0.51636, abs=5e-6)
     assert loss(1, 1) == pytest.approx(406.4 + 410.7 + 1.69)
 
 
 @pytest.mark.parametrize("size", [(0, 1), (1, 0), (-1, 1), (math.nan, 1), (1, math.inf)])
-def test_a_model_of_no_size_has_no_loss(size: tuple[float, float]) -> None:
+def test_the_loss_of_an_invalid_size_is_refused(size: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="counts above 0"):
         loss(*size)
 
@@ -131,7 +131,7 @@ def test_one_unknown_size_makes_all_agents_equally_credible() -> None:
     assert credibilities({}) == ({}, [])
 
 
-def test_running_means() -> None:
+def test_running_means_by_hand() -> None:
     assert reliability(99, 1, 0.8) == 0.8  # there was no value before
     assert reliability(0.8, 2, 0.5) == pytest.approx(0.65)
     assert reliability(0.65, 3, 0.2) == pytest.approx(0.5)
@@ -140,7 +140,7 @@ def test_running_means() -> None:
         reliability(0, 0, 0.5)
 
 
-def test_cosines_at_and_beyond_their_ends() -> None:
+def test_cosines_beyond_their_range_are_clamped() -> None:
     assert intimacy(mean_similarity(0, 1, -1)) == 2
     assert intimacy(mean_similarity(0, 1, 1 + 1e-7)) == 0
     assert intimacy(mean_similarity(0, 1, -1 - 1e-7)) == 2
@@ -148,11 +148,11 @@ def test_cosines_at_and_beyond_their_ends() -> None:
         mean_similarity(0, 1, math.nan)
 
 
-def test_self_orientation() -> None:
+def test_self_orientation_by_hand() -> None:
     assert [self_orientation(1, 5, 0), self_orientation(3, 5, 8), self_orientation(3, 5, 1)] == [0, 0, 7]
-    for kept in (9, -1):
+    for invalid in (9, -1):
         with pytest.raises(ValueError, match="kept 0 to 8 times"):
-            self_orientation(3, 5, kept)
+            self_orientation(3, 5, invalid)
 
 
 def test_weights_if_no_agent_missed_a_debate() -> None:
@@ -167,7 +167,7 @@ FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
 
 
 @pytest.mark.parametrize(
-    ("pruning", "kept"),
+    ("pruning", "opponents"),
     [
         ("average", ["b", "d"]),
         ("median", ["b", "c", "d"]),
@@ -175,20 +175,20 @@ FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
         ("bottom-3-removed", ["b", "d"]),
     ],
 )
-def test_each_pruning(pruning: Pruning, kept: list[str]) -> None:
-    assert agents_heard(FIVE, pruning=pruning) == {"j": kept}
+def test_each_pruning_by_hand(pruning: Pruning, opponents: list[str]) -> None:
+    assert agents_heard(FIVE, pruning=pruning) == {"j": opponents}
 
 
 @each("value", [0.0, 0.1, 1 / 3, 1e-300, 7.0])
 @each(
-    ("pruning", "kept"),
+    ("pruning", "opponents"),
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )
-def test_equal_weights(value: float, pruning: Pruning, kept: str) -> None:
-    assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(kept)}
+def test_of_equal_weights_all_or_half_are_kept(value: float, pruning: Pruning, opponents: str) -> None:
+    assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(opponents)}
 
 
-def test_equal_but_for_rounding() -> None:
+def test_weights_that_differ_by_rounding_are_equal() -> None:
     weights = {"j": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
     assert weights["j"]["a"] != weights["j"]["b"]
     assert agents_heard(weights, pruning="average") == agents_heard(weights, pruning="median") == {"j": ["a", "b", "c"]}
@@ -196,7 +196,7 @@ def test_equal_but_for_rounding() -> None:
 
 
 @pytest.mark.parametrize("pruning", get_args(Pruning))
-def test_few_opponents(pruning: Pruning) -> None:
+def test_pruning_keeps_a_single_opponent(pruning: Pruning) -> None:
     assert agents_heard({"a": {}}, pruning=pruning) == {"a": []}
     assert agents_heard({"a": {"b": 0.0}, "b": {"a": 0.3}}, pruning=pruning) == {"a": ["b"], "b": ["a"]}
 
@@ -204,34 +204,34 @@ def test_few_opponents(pruning: Pruning) -> None:
 # --- strategies -----------------------------------------------------------------------------------------------------
 
 
-def ask(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
+def run_next_round(evaluation: Evaluation, graph: Graph = "sparse", **more: Any) -> tuple[Weights, Opponents]:
     given = {**ROUND_1, "credibilities": {"1": 0.5, "2": 0.4, "3": 1.0}, **more}
     return next_round(first_history(), 1, **given, graph=graph, evaluation=evaluation)[:2]
 
 
 def test_a_full_graph_with_mdm_orders_all_opponents() -> None:
-    weights, kept = ask("mdm", "full", credibilities=ONES)
+    weights, kept_edges = run_next_round("mdm", "full", credibilities=ONES)
     assert weights["3"] == near({"1": 0.40, "2": 0.54})
-    assert kept == {"1": ["3", "2"], "2": ["3", "1"], "3": ["2", "1"]}
+    assert kept_edges == {"1": ["3", "2"], "2": ["3", "1"], "3": ["2", "1"]}
 
 
 def test_a_full_graph_without_evaluation_keeps_the_order_of_the_agents() -> None:
-    assert ask("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert run_next_round("none", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
 
 
 def test_mdm_without_intimacy_and_self_orientation() -> None:
-    weights, kept = ask("mdm_without_i_and_s")
+    weights, kept_edges = run_next_round("mdm_without_i_and_s")
     assert weights == near({"1": {"2": 0.24, "3": 0.3}, "2": {"1": 0.4, "3": 0.3}, "3": {"1": 0.4, "2": 0.24}})
-    assert kept == {"1": ["3"], "2": ["1"], "3": ["1"]}
+    assert kept_edges == {"1": ["3"], "2": ["1"], "3": ["1"]}
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
     later = next_round(history, 2, **ROUND_2, credibilities=ONES, evaluation="mdm_without_i_and_s").weights
     assert later["1"] == near({"2": 0.7, "3": 0.45})
 
 
 def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
-    assert ask("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
-    assert ask("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
-    assert ask("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
+    assert run_next_round("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
+    assert run_next_round("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
+    assert run_next_round("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
         "1": [],
         "2": ["1"],
         "3": ["1"],
@@ -240,10 +240,14 @@ def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
 
 @pytest.mark.parametrize("h", [0.1, 0.3, 0.35, 0.6])
 def test_of_equal_scores_none_is_above_the_mean(h: float) -> None:
-    assert ask("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {"1": [], "2": [], "3": []}
+    assert run_next_round("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {
+        "1": [],
+        "2": [],
+        "3": [],
+    }
 
 
-def test_peer_evaluation() -> None:
+def test_peer_evaluation_by_hand() -> None:
     given: dict[str, dict[str, float | None]] = {
         "1": {"2": 0.4, "3": 0.2, "1": 1.0},
         "2": {"1": 0.5, "3": None},
@@ -251,28 +255,30 @@ def test_peer_evaluation() -> None:
     }
     scores = peer_means(given)
     assert scores == near({"1": 0.6, "2": 0.5, "3": 0.2})
-    assert ask("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # mean 0.4333
-    assert ask("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
+    assert run_next_round("peer", peer_scores=scores)[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # mean 0.4333
+    assert run_next_round("peer", "full", peer_scores=scores)[1]["2"] == ["1", "3"]
 
 
 def test_an_unknown_peer_score_does_not_count() -> None:
     assert peer_means({"1": {"2": None}, "2": {}, "3": {}}) == {"1": None, "2": None, "3": None}
-    weights, kept = ask("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
+    weights, kept_edges = run_next_round("peer", peer_scores={"1": None, "2": 0.5, "3": 0.2})
     assert weights["1"] == {"2": 0.5, "3": 0.2}
     assert weights["2"] == {"3": 0.2}
-    assert kept == {"1": ["2"], "2": [], "3": ["2"]}  # mean 0.35
-    assert ask("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
+    assert kept_edges == {"1": ["2"], "2": [], "3": ["2"]}  # mean 0.35
+    assert run_next_round("peer", "full", peer_scores={"1": None, "2": 0.5, "3": 0.2})[1]["2"] == ["3", "1"]
 
 
 def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None:
     weights = {j: {i: 1.0 for i in "abcde" if i != j} for j in "abcde"}
     drawn = [agents_heard(weights, evaluation="none", d=d, seed=s) for d in range(1, 6) for s in range(5)]
-    assert all(len(sources) == 2 for kept in drawn for sources in kept.values())
-    assert all(j not in kept[j] and kept[j] == sorted(kept[j]) for kept in drawn for j in kept)
+    assert all(len(sources) == 2 for kept_edges in drawn for sources in kept_edges.values())
+    assert all(
+        j not in kept_edges[j] and kept_edges[j] == sorted(kept_edges[j]) for kept_edges in drawn for j in kept_edges
+    )
     assert agents_heard(weights, evaluation="none", d=1, seed=0) == drawn[0]
-    assert len({json.dumps(kept) for kept in drawn}) > 20
-    assert {i for kept in drawn for i in kept["a"]} == set("bcde")
-    assert [len(s) for s in ask("none")[1].values()] == [1, 1, 1]
+    assert len({json.dumps(kept_edges) for kept_edges in drawn}) > 20
+    assert {i for kept_edges in drawn for i in kept_edges["a"]} == set("bcde")
+    assert [len(s) for s in run_next_round("none")[1].values()] == [1, 1, 1]
     assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
 
 
@@ -300,7 +306,7 @@ def test_a_history_of_another_debate_is_refused() -> None:
         next_round(first_history(), 2, **ROUND_1, credibilities=ONES)
 
 
-def test_pairs_have_one_key() -> None:
+def test_a_pair_has_one_key_in_either_order() -> None:
     assert pair("agent-2", "agent-10") == pair("agent-10", "agent-2") == "agent-10|agent-2"
 
 
@@ -312,11 +318,11 @@ SHARE = st.floats(0, 1)
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
 def test_an_agent_with_edges_keeps_a_heaviest_one(values: list[float], pruning: Pruning) -> None:
     weights = {f"agent-{k}": w for k, w in enumerate(values)}
-    kept = PRUNED[pruning](weights)
-    assert kept == [i for i in weights if i in kept]  # in order, each once
-    assert any(weights[i] == max(values) for i in kept)
-    for i in kept:  # no pruned edge weighs more, but for rounding
-        assert all(weights[o] <= weights[i] * (1 + 1e-8) for o in weights if o not in kept)
+    opponents = PRUNING_RULES[pruning](weights)
+    assert opponents == [i for i in weights if i in opponents]  # in order, each once
+    assert any(weights[i] == max(values) for i in opponents)
+    for i in opponents:  # no pruned edge weighs more, but for rounding
+        assert all(weights[o] <= weights[i] * (1 + 1e-8) for o in weights if o not in opponents)
 
 
 @st.composite
@@ -341,7 +347,7 @@ def debates(draw: st.DrawFn) -> tuple[dict[str, float], list[dict[str, Any]]]:
     st.sampled_from(get_args(Pruning)),
     st.sampled_from([THRESHOLDS, None]),
 )
-def test_any_debate(
+def test_any_debate_keeps_the_invariants_of_its_graph(
     debate: tuple[dict[str, float], list[dict[str, Any]]],
     graph: Graph,
     evaluation: Evaluation,
@@ -355,17 +361,17 @@ def test_any_debate(
     for d, brought in enumerate(rounds, 1):
         more: dict[str, Any] = {"graph": graph, "evaluation": evaluation, "pruning": pruning, "thresholds": t}
         more["peer_scores"] = brought["confidences"]
-        weights, kept, history = next_round(history, d, **brought, credibilities=given_credibilities, **more)
-        assert list(weights) == list(kept) == agents
+        weights, kept_edges, history = next_round(history, d, **brought, credibilities=given_credibilities, **more)
+        assert list(weights) == list(kept_edges) == agents
         for j in agents:
             assert j not in weights[j]
-            assert j not in kept[j]
-            assert len(set(kept[j])) == len(kept[j]) <= len(agents) - 1
+            assert j not in kept_edges[j]
+            assert len(set(kept_edges[j])) == len(kept_edges[j]) <= len(agents) - 1
             assert all(math.isfinite(w) and w >= 0 for w in weights[j].values())
             if evaluation in ("none", "mdm", "mdm_without_i_and_s"):
-                assert kept[j]
+                assert kept_edges[j]
                 assert set(weights[j]) == set(agents) - {j}
-            for i in kept[j]:
+            for i in kept_edges[j]:
                 times[i] += 1
         assert history["kept"] == times
         assert all(self_orientation(d + 1, len(agents), p) >= 0 for p in times.values())
@@ -380,8 +386,8 @@ def test_equal_agents_have_equal_weights_and_all_are_heard(
     given_cosines = {pair(a, b): cosine for a in agents for b in agents if a != b}
     history = first_history()
     for d in range(1, last + 1):
-        weights, kept, history = next_round(
+        weights, kept_edges, history = next_round(
             history, d, dict.fromkeys(agents, h), given_cosines, dict.fromkeys(agents, c)
         )
         assert len({w for edges in weights.values() for w in edges.values()}) == 1
-        assert kept == {j: [i for i in agents if i != j] for j in agents}
+        assert kept_edges == {j: [i for i in agents if i != j] for j in agents}

@@ -21,7 +21,7 @@ from moot.nodes._texts.replies import answer_reply
 from moot.nodes._texts.task import make_task
 from moot.nodes._vendors import catalogue
 from moot.nodes._vendors.catalogue import VENDORS, check_provider, providers_here
-from moot.nodes._vendors.clients import asked_for, options_of
+from moot.nodes._vendors.clients import options_of, reply_options
 from pydantic import BaseModel, Field
 
 from tests.nodes.messages_api import Messages, messages_api
@@ -34,7 +34,7 @@ KEY = "sk-ant-canary-5f2c9d8a7b"
 
 
 @pytest.fixture(autouse=True)
-async def ended(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     yield
     await close_clients()
@@ -68,7 +68,7 @@ async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch)
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
 
-async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_request_is_retried_by_moot_only(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {
         "status": 429,
         "error": {"type": "rate_limit_error", "message": "Slow down."},
@@ -77,11 +77,12 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(busy, {"status": 529}, {"status": 500}, GOOD) as api:
         reply, ledger = await ask(api, monkeypatch)
     assert reply.answer == "SUPPORTS"
-    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)  # one for each request: the client asks once
+    # Each attempt sends one request, because the client itself does not retry.
+    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "headers", "kind", "said"),
+    ("status", "error", "headers", "kind", "words"),
     [
         (401, ("authentication_error", f"invalid x-api-key {KEY}"), {}, "authentication", "Check ANTHROPIC_API_KEY"),
         (404, ("not_found_error", "model: claude-x"), {}, "unknown_model", "does not know the model"),
@@ -91,20 +92,20 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),
     ],
 )
-async def test_errors(
-    status: int, error: Any, headers: Any, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+async def test_errors_have_their_kind_and_message(
+    status: int, error: Any, headers: Any, kind: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"type": error[0], "message": error[1]}
-    async with messages_api({"status": status, "error": told, "headers": headers}) as api:
+    api_error = {"type": error[0], "message": error[1]}
+    async with messages_api({"status": status, "error": api_error, "headers": headers}) as api:
         failed, ledger = await ask(api, monkeypatch)
-        assert (failed.kind, said in failed.detail, KEY in failed.detail) == (kind, True, False)
+        assert (failed.kind, words in failed.detail, KEY in failed.detail) == (kind, True, False)
         assert api.url in failed.detail
         assert error[1].replace(KEY, "[ANTHROPIC_API_KEY]") in failed.detail
         assert ledger.calls[-1]["outcome"] == "failed"
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
-async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_context_length_is_learned_from_a_refused_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
     async with messages_api({"status": 400, "error": long}) as api:
         failed, _ = await ask(api, monkeypatch)
@@ -112,14 +113,16 @@ async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
-async def test_replies_with_other_stop_reasons(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replies_with_other_stop_reasons_are_errors(
+    stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with messages_api({"text": GOOD, "stop": stop}) as api:
         failed, ledger = await ask(api, monkeypatch)
     assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
     assert failed.kind == outcome
 
 
-async def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_endpoint_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         pass
     failed, ledger = await ask(api, monkeypatch)
@@ -131,18 +134,18 @@ async def test_streams_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         model = await open_chat_model(MODEL)
-        whole: Any = None
+        message: Any = None
         async for chunk in model.chat.astream("Is it so?"):
-            whole = chunk if whole is None else whole + chunk
-        assert whole is not None
-        assert (whole.text, whole.usage_metadata["input_tokens"]) == (GOOD, 25)
-        assert (whole.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
+            message = chunk if message is None else message + chunk
+        assert message is not None
+        assert (message.text, message.usage_metadata["input_tokens"]) == (GOOD, 25)
+        assert (message.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
         with pytest.raises(Exception, match="verload") as caught:
             async for _ in model.chat.astream("Is it so?"):
                 pass
-        said = explain(caught.value, model.endpoint, MODEL)
-        assert said.retryable
-        assert "Overloaded" in said.detail
+        explained = explain(caught.value, model.endpoint, MODEL)
+        assert explained.retryable
+        assert "Overloaded" in explained.detail
 
 
 def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +161,7 @@ def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> 
         assert reply.answer == "SUPPORTS"
 
 
-async def test_a_debate_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ceiling_holds_for_a_vendors_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         settings = {"model": MODEL, "max_cost": 0.05, "seed": 3}
@@ -175,7 +178,7 @@ async def test_a_client_without_a_seed_option_gets_no_seed() -> None:
     assert with_seed(model.chat, 3) is model.chat
 
 
-async def test_no_json_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_json_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         failed, _ = await ask(api, monkeypatch, structured_output="json_object")
     assert (failed.kind, api.requests) == ("invalid_setting", [])
@@ -218,26 +221,26 @@ async def test_azure_is_called_over_our_http_client(monkeypatch: pytest.MonkeyPa
 
 
 class Client(BaseModel):
-    """Options under other names, as some clients have them."""
+    """A client with other names for some options."""
 
     max_output_tokens: int | None = Field(default=None, alias="max_tokens")
     request_timeout: float | None = None
 
 
-def test_options_by_the_names_of_a_client() -> None:
+def test_options_have_the_names_that_a_client_uses() -> None:
     given = {"max_tokens": 5, "timeout": 2.0, "max_retries": 0, "temperature": None}
     assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
 
 
-def test_how_each_client_gets_a_schema() -> None:
+def test_each_client_gets_a_schema_in_its_own_option() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
-    assert asked_for("words", wanted) == {}
-    assert asked_for("google", wanted)["response_json_schema"] == {"type": "object"}
-    assert asked_for("response_format", wanted) == {"response_format": wanted}
+    assert reply_options("words", wanted) == {}
+    assert reply_options("google", wanted)["response_json_schema"] == {"type": "object"}
+    assert reply_options("response_format", wanted) == {"response_format": wanted}
 
 
 class ThrottledError(Exception):
-    """As botocore raises it."""
+    """An error as botocore raises it."""
 
     def __init__(self) -> None:
         self.response = {

@@ -39,7 +39,7 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
     [
         ([0, 1, 0, 1, 0], 0, 0),  # 3-2
         ([0, 1, 1, 0, 1], 1, 1),  # 2-3
-        ([0, 1, 1, 2, 2], 1, None),  # 1-2-2: of the tied ones the first
+        ([0, 1, 1, 2, 2], 1, None),  # 1-2-2: the first of the tied answers wins
         ([0, 1, 2, 1, 0], 0, None),
         ([1, 0], 1, None),
         ([None, None, 0, 1, 1], 1, 1),
@@ -49,7 +49,7 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
         ([], None, None),
     ],
 )
-def test_by_hand(groups: list[int | None], first: int | None, none: int | None) -> None:
+def test_winners_by_hand(groups: list[int | None], first: int | None, none: int | None) -> None:
     assert (winner(groups), winner(groups, tie="none")) == (first, none)
 
 
@@ -94,6 +94,6 @@ def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 
-def test_every_vote_has_a_weight() -> None:
+def test_fewer_weights_than_votes_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         majority(votes([0, 1]), [1.0])

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
-from moot.nodes._cortex.similarity import say_similarity
+from moot.nodes._cortex.similarity import rate_similarity
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.fake import FakeChatModel, draw
 from moot.nodes._models.speaker import Speaker
@@ -38,7 +38,7 @@ from moot.nodes._texts.replies import FinalReply, Reply, StatementsReply, reply_
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes._texts.task import make_task, wording
 from moot.nodes._trial.counsel import statements
-from moot.nodes._trial.critique import close_or_go_on, critique, reflect
+from moot.nodes._trial.critique import critique, reflect, whether_to_close
 from moot.nodes._trial.discovery import query_for, refine_query, state_gap
 from moot.nodes._trial.hearing import argue, give_testimony, request_expert, rule_on_expert
 from moot.nodes._trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
@@ -190,13 +190,15 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
-    heard = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
+    heard_answers = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
     await respond(text, TASK, evidence, recorder, prompt="agents/answer", confidence=True, persona=text)
     for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise", "cortex_debate/revise"):
-        await respond(text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
+        await respond(
+            text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard_answers, persona=text
+        )
     await review(text, TASK, own, recorder, evidence=evidence, persona=text)
     await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
-    await say_similarity(text, TASK, text, text, recorder)
+    await rate_similarity(text, TASK, text, text, recorder)
     for prompt in ("chat_eval/summary", "group_debate/summary"):
         await sum_up_round(text, TASK, turns, recorder, prompt)
     stance = {"stance": "You are for it."}
@@ -217,7 +219,7 @@ async def trial(given: Material, recorder: Recorder) -> None:
     text, evidence = given.text, given.evidence
     case = (text, TASK, [text])
     turns = trial_turns(given)
-    said = statements(turns)
+    shown_statements = statements(turns)
     pieces: list[Evidence] = [
         {**evidence[0], "status": "admitted", "weight": 0.5},
         {**evidence[0], "id": "ev-2", "status": "disputed", "weight": 0.2},
@@ -226,16 +228,16 @@ async def trial(given: Material, recorder: Recorder) -> None:
     await stance_queries(text, TASK, recorder)
     await challenge(*case, evidence, recorder, side="plaintiff")
     await weigh_evidence(*case, evidence[0], recorder, challenges=[text])
-    await state_gap(*case, pieces, said, recorder, side="defense")
-    await query_for(text, TASK, said, [text, text], recorder)
+    await state_gap(*case, pieces, shown_statements, recorder, side="defense")
+    await query_for(text, TASK, shown_statements, [text, text], recorder)
     await refine_query(*case, text, recorder)
-    await argue(*case, pieces, said, recorder, side="defense", advice=[text])
-    await request_expert(*case[:2], said, recorder, side="plaintiff")
-    await rule_on_expert(*case[:2], said, recorder, side="plaintiff", expertise=text, reason=text)
-    await give_testimony(*case[:2], pieces, said, recorder, expertise=text, reason=text)
-    await reflect(*case, said, said, recorder, side="plaintiff")
-    await critique(*case, pieces, said, recorder)
-    await close_or_go_on(*case, said, recorder)
+    await argue(*case, pieces, shown_statements, recorder, side="defense", advice=[text])
+    await request_expert(*case[:2], shown_statements, recorder, side="plaintiff")
+    await rule_on_expert(*case[:2], shown_statements, recorder, side="plaintiff", expertise=text, reason=text)
+    await give_testimony(*case[:2], pieces, shown_statements, recorder, expertise=text, reason=text)
+    await reflect(*case, shown_statements, shown_statements, recorder, side="plaintiff")
+    await critique(*case, pieces, shown_statements, recorder)
+    await whether_to_close(*case, shown_statements, recorder)
     await analyse_consistency(text, TASK, turns, recorder)
     await judge_record(text, TASK, turns, pieces, recorder, persona=text)
 
@@ -244,7 +246,7 @@ def trial_turns(given: Material) -> list[Turn]:
     """The turns of a trial in which every speaker said the same text."""
     text, cited = given.text, given.turn["citations"]
     scores: Any = {"logic": 0.5, "evidence": 0.5, "rebuttal": 0.5, "reason": text}
-    said: list[dict[str, Any]] = [
+    fields_of_turns: list[dict[str, Any]] = [
         {"step": "premises", "premises": [text], "phase": "negotiation"},
         {
             "step": "discover",
@@ -261,10 +263,10 @@ def trial_turns(given: Material) -> list[Turn]:
         {"step": "analyse", "plaintiff_counsel": 1.0, "defense_counsel": 2.0, "overall": 3.0, "contradictions": [text]},
     ]
     turn = {"round": 1, "phase": "primary", "agent": "plaintiff", "side": "plaintiff", "evidence_ids": ["ev-1"]}
-    return [cast(Turn, {**turn, **of}) for of in said]
+    return [cast(Turn, {**turn, **fields}) for fields in fields_of_turns]
 
 
-def rendered(text: str) -> list[tuple[str, str]]:
+def render_prompts(text: str) -> list[tuple[str, str]]:
     """Every prompt with the same text in every field whose content comes from users, models or sources."""
     recorder = Recorder(text)
 
@@ -306,7 +308,7 @@ HOSTILE = (
 
 
 def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
-    seen = rendered(PLAIN)
+    seen = render_prompts(PLAIN)
     folder = resources.files("moot.prompts")
     shipped = [
         f"{sub.name}/{file.name.removesuffix('.md')}"
@@ -339,9 +341,9 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
     ],
 )
 def test_prompts_of_one_role_start_with_the_same_text(role: str, steps: Sequence[str]) -> None:
-    """So that a provider's prefix cache serves them."""
-    begun = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
-    assert len(begun) == 1
+    """A provider's prefix cache can then serve these prompts."""
+    starts = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
+    assert len(starts) == 1
 
 
 SHARED_FIRST = (
@@ -352,7 +354,7 @@ SHARED_FIRST = (
 
 @pytest.mark.parametrize("name", SHARED_FIRST)
 def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
-    """So that a provider's prefix cache serves them all."""
+    """A provider's prefix cache can then serve all speakers."""
     instructions, _, data = load(name).partition("\n---\n")
     assert not {"name", "tool", "persona"} & placeholders(instructions)
     assert data.startswith("{to_decide}\n{claim}\n")
@@ -364,13 +366,13 @@ def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
 @settings(deadline=None)
 @given(HOSTILE)
 def test_no_text_opens_or_closes_a_tag(text: str) -> None:
-    assert [tags(p) for p in rendered(text)] == [tags(p) for p in rendered(PLAIN)]
+    assert [tags(p) for p in render_prompts(text)] == [tags(p) for p in render_prompts(PLAIN)]
 
 
 @settings(deadline=None)
 @given(HOSTILE)
 def test_no_text_changes_the_instructions(text: str) -> None:
-    assert [instructions for instructions, _ in rendered(text)] == [i for i, _ in rendered(PLAIN)]
+    assert [instructions for instructions, _ in render_prompts(text)] == [i for i, _ in render_prompts(PLAIN)]
 
 
 def test_no_character_becomes_an_angle_bracket_of_ours() -> None:
@@ -396,17 +398,17 @@ def test_a_doubled_brace_is_a_brace() -> None:
 @pytest.mark.parametrize(
     ("prompt", "complaint"),
     [
-        ("Do {this}.\n---\n{claim}", r"uses \['this'\], but there are only \['claim'\]"),
-        ("Do it.\n---\n{claim.__class__}", r"plain names, not 'claim.__class__'"),
-        ("Do it.\n---\n{claim[0]}", r"plain names"),
-        ("Do it.\n---\n{}", r"plain names"),
-        ("Do it.\n---\n{0}", r"plain names"),
-        ("Do it.\n---\n{claim!r}", r"plain names"),
-        ("Do it.\n---\n{claim:>1000000000}", r"plain names"),
-        ("Do it.\n---\n{claim:{other}}", r"plain names"),
+        ("Do {this}.\n---\n{claim}", r"uses the placeholders \['this'\], but there are values only for \['claim'\]"),
+        ("Do it.\n---\n{claim.__class__}", r"plain name, not 'claim.__class__'"),
+        ("Do it.\n---\n{claim[0]}", r"plain name"),
+        ("Do it.\n---\n{}", r"plain name"),
+        ("Do it.\n---\n{0}", r"plain name"),
+        ("Do it.\n---\n{claim!r}", r"plain name"),
+        ("Do it.\n---\n{claim:>1000000000}", r"plain name"),
+        ("Do it.\n---\n{claim:{other}}", r"plain name"),
         ("Do it.\n---\n{claim", r"'}'"),
         ("Do it.\n---\n{claim}}", r"'}'"),
-        ('Reply {"answer": 1}.\n---\n{claim}', r"plain names"),
+        ('Reply {"answer": 1}.\n---\n{claim}', r"plain name"),
         ("Do it.\n{claim}", r"needs a line ---"),
         ("Do it. --- {claim}", r"needs a line ---"),
         ("", r"needs a line ---"),

@@ -15,7 +15,7 @@ from moot.retrievers import Passage, UserError, open_retriever
 from .quick import open_quick_encoder
 
 Answer = Callable[[int, dict[str, Any]], web.Response | None]
-"""The server's response to its n-th request (from 1) with this JSON body; None: no response until the test ends."""
+"""A function from the number of a request (from 1) and its JSON body to the response; None: no response at all."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ Serve = Callable[[Answer], Awaitable[Server]]
 async def serve() -> AsyncIterator[Serve]:
     """Start a server that answers every request: ``await serve(lambda n, body: web.json_response(...))``."""
     runners: list[web.AppRunner] = []
-    over = asyncio.Event()
+    test_ended = asyncio.Event()
 
     async def start(answer: Answer) -> Server:
         server = Server()
@@ -46,10 +46,10 @@ async def serve() -> AsyncIterator[Serve]:
             server.queries.append(dict(request.query))
             server.headers.append(dict(request.headers))
             server.bodies.append(await request.json() if request.can_read_body else {})
-            said = answer(len(server.bodies), server.bodies[-1])
-            if said is None:
-                await over.wait()
-            return said or web.Response()
+            response = answer(len(server.bodies), server.bodies[-1])
+            if response is None:
+                await test_ended.wait()
+            return response or web.Response()
 
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", handle)
@@ -61,7 +61,7 @@ async def serve() -> AsyncIterator[Serve]:
         return server
 
     yield start
-    over.set()
+    test_ended.set()
     for runner in runners:
         await runner.cleanup()
 
@@ -75,8 +75,8 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the encoder by one without a model."""
+def quick_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the encoder by an encoder without a model."""
     for module in ("corpus", "local"):
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_quick_encoder)
 
@@ -85,7 +85,7 @@ def passage(i: int | str, text: str = "", **more: Any) -> Passage:
     return Passage(id=str(i), title=f"Entry {i}", text=text or f"Entry {i} of the ledger.", source="ledger", **more)
 
 
-async def refused(name: str) -> UserError:
+async def refusal_of(name: str) -> UserError:
     """The error that both kinds of search raise for a corpus."""
     errors = []
     for kind in ("chroma", "bm25"):

@@ -43,12 +43,12 @@ async def open_quick_encoder(*_: Any) -> QuickEncoder:
     return QuickEncoder()
 
 
-def numbered(first: int, end: int) -> list[Passage]:
-    """Passages that `found` finds by their numbers."""
+def numbered_passages(first: int, end: int) -> list[Passage]:
+    """Passages that `is_found` finds by their numbers."""
     return [Passage(id=str(i), text=f"Entry {i} of the ledger.", source="ledger") for i in range(first, end)]
 
 
-async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
+async def is_found(corpus: str, number: int, kind: str = "chroma") -> bool:
     """Whether a search in the newly opened corpus returns the passage of that number first."""
     text = f"Entry {number} of the ledger."
     best = await (await open_retriever(f"{kind}:{corpus}")).search(text, 3)
@@ -56,22 +56,23 @@ async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
 
 
 async def _use(folder: str) -> list[str]:
+    """Index into, and search, the corpus `big` of a home folder; return the results or errors."""
     os.environ["MOOT_HOME"] = folder
-    said = []
-    for call in (index_passages("big", numbered(0, 3)), found("big", 777), found("big", 777, "bm25")):
+    results = []
+    for call in (index_passages("big", numbered_passages(0, 3)), is_found("big", 777), is_found("big", 777, "bm25")):
         try:
-            said.append(str(await call))
+            results.append(str(await call))
         except MootError as error:
-            said.append(f"{error.kind}: {error.detail}")
-    return said
+            results.append(f"{error.kind}: {error.detail}")
+    return results
 
 
 async def main(task: str, *words: str) -> None:
     if task == "index":
-        some = numbered(int(words[1]), int(words[2]))
+        some = numbered_passages(int(words[1]), int(words[2]))
         await index_passages(words[0], some, progress=lambda seen, _: print(seen, flush=True))
     elif task == "search":
-        print(sum([await found(words[0], i) for i in range(int(words[1]))]))
+        print(sum([await is_found(words[0], i) for i in range(int(words[1]))]))
     for folder in words if task == "damaged" else ():
         print(json.dumps(await _use(folder)), flush=True)
 

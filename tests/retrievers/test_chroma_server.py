@@ -20,9 +20,9 @@ from tests.chroma_server import running_chroma
 
 from ..conftest import StartStub
 from .conftest import Serve
-from .quick import CHILD, found, numbered
+from .quick import CHILD, is_found, numbered_passages
 
-pytestmark = pytest.mark.usefixtures("empty_home", "quick")
+pytestmark = pytest.mark.usefixtures("empty_home", "quick_encoder")
 
 COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
@@ -54,7 +54,7 @@ def collection(url: str, name: str) -> Any:
     return imported("chromadb.api.models.Collection").Collection(api, api.get_collection(name), None)
 
 
-async def fails(call: Coroutine[Any, Any, Any]) -> MootError:
+async def error_of(call: Coroutine[Any, Any, Any]) -> MootError:
     with pytest.raises(MootError) as caught:
         await call
     return caught.value
@@ -66,25 +66,25 @@ async def fails(call: Coroutine[Any, Any, Any]) -> MootError:
 async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = await index_passages("everywhere", numbered(0, 1100))
+    manifest = await index_passages("everywhere", numbered_passages(0, 1100))
     assert (manifest.passages, manifest.complete) == (1100, True)
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "elsewhere"))
     assert read_manifest("everywhere") == manifest
     assert "everywhere" in known_corpora()
-    assert [await found("everywhere", 1050, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+    assert [await is_found("everywhere", 1050, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
     state = corpus_state("everywhere")
     monkeypatch.delenv("MOOT_CHROMA_URL")
     assert known_corpora() == sorted(DEMO_CORPORA)
-    assert (await fails(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
-    await index_passages("everywhere", numbered(0, 2))
+    assert (await error_of(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
+    await index_passages("everywhere", numbered_passages(0, 2))
     assert corpus_state("everywhere") != state
     assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
     monkeypatch.setenv("MOOT_CHROMA_URL", chroma)
-    assert await found("everywhere", 1050)
+    assert await is_found("everywhere", 1050)
 
 
 async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:
-    await index_passages("growing", numbered(0, 20))
+    await index_passages("growing", numbered_passages(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
     child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "20", "40", stdout=-1)
     await child.communicate()
@@ -92,15 +92,15 @@ async def test_passages_stored_by_another_process_are_found_without_reopening(ch
     [best] = await dense.search("Entry 33 of the ledger.", 1)
     assert best["text"] == "Entry 33 of the ledger."
     assert corpus_state("growing") != state
-    assert [await found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
+    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
     assert len(all_passages("growing")) == 40
 
 
-def test_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
-    asyncio.run(index_passages("shared", numbered(0, 50)))
+def test_event_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
+    asyncio.run(index_passages("shared", numbered_passages(0, 50)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
-        assert all(threads.map(lambda kind: asyncio.run(found("shared", 33, kind)), kinds))
+        assert all(threads.map(lambda kind: asyncio.run(is_found("shared", 33, kind)), kinds))
 
 
 async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
@@ -109,18 +109,18 @@ async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
 
 
 async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str) -> None:
-    def half() -> Iterator[Any]:
-        yield from numbered(0, 600)
+    def passages_then_error() -> Iterator[Any]:
+        yield from numbered_passages(0, 600)
         raise OSError("the disk went away")
 
     with pytest.raises(OSError, match="went away"):
-        await index_passages("broken", half())
-    error = await fails(open_retriever("bm25:broken"))
+        await index_passages("broken", passages_then_error())
+    error = await error_of(open_retriever("bm25:broken"))
     assert (error.kind, "interrupted after 512 passages" in error.detail) == ("unfinished_corpus", True)
     done = [(0, 0)]
-    await index_passages("broken", numbered(0, 600), progress=lambda *so_far: done.append(so_far))
+    await index_passages("broken", numbered_passages(0, 600), progress=lambda *so_far: done.append(so_far))
     assert done[-1] == (600, 88)
-    assert await found("broken", 555)
+    assert await is_found("broken", 555)
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
@@ -131,25 +131,25 @@ async def test_cached_vectors_belong_to_the_texts_they_were_computed_from(
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_encoder)
     stub, stub_embedding = start_stub(), "openai:stub-embedding"
     name, encoder = f"{kind}-remembered", await open_encoder(stub_embedding)
-    await index_passages(name, numbered(0, 3), encoder=stub_embedding)
+    await index_passages(name, numbered_passages(0, 3), encoder=stub_embedding)
     source = await open_retriever(f"{kind}:{name}", encoder=stub_embedding)
     found = await source.search("Entry 2 of the ledger.", 3)
     requests = len(stub.calls())
     old = await vectors_of(found, encoder)
     assert (len(old), len(stub.calls())) == (3, requests)
-    changed = [p.model_copy(update={"text": f"Rewritten as {p.id}."}) for p in numbered(0, 3)]
+    changed = [p.model_copy(update={"text": f"Rewritten as {p.id}."}) for p in numbered_passages(0, 3)]
     await index_passages(name, changed, encoder=stub_embedding)
     await source.search("Entry 2 of the ledger.", 3)  # hybrid search still returns the old texts
     assert await vectors_of(found, encoder) == old
 
 
 async def test_another_encoder_is_refused(chroma: str) -> None:
-    await index_passages("encoded", numbered(0, 2))
+    await index_passages("encoded", numbered_passages(0, 2))
     stored = collection(chroma, "encoded")
     manifest = stored.metadata["moot"].replace("all-MiniLM-L6-v2", "openai:m")
     stored.modify(metadata={"moot": manifest})
-    for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered(2, 4))):
-        error = await fails(attempt)
+    for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered_passages(2, 4))):
+        error = await error_of(attempt)
         assert (error.kind, "embedder=openai:m" in error.detail) == ("corpus_mismatch", True)
 
 
@@ -159,39 +159,39 @@ async def test_another_encoder_is_refused(chroma: str) -> None:
 async def test_collections_of_others_are_left_alone(chroma: str) -> None:
     chroma_api(chroma).create_collection("theirs")
     assert "theirs" not in known_corpora()
-    for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered(0, 2))):
-        error = await fails(attempt)
-        assert (error.kind, "not made by moot" in error.detail) == ("invalid_corpus", True)
+    for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered_passages(0, 2))):
+        error = await error_of(attempt)
+        assert (error.kind, "not created by moot" in error.detail) == ("invalid_corpus", True)
 
 
 async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> None:
-    await index_passages("lost", numbered(0, 5))
+    await index_passages("lost", numbered_passages(0, 5))
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])
-    error = await fails(open_retriever("bm25:lost"))
-    assert (error.kind, "should hold 5 passages and holds 4" in error.detail) == ("damaged_corpus", True)
+    error = await error_of(open_retriever("bm25:lost"))
+    assert (error.kind, "should have 5 passages and has 4" in error.detail) == ("damaged_corpus", True)
     assert "Delete the collection" in error.detail
     collection(chroma, "lost").modify(metadata={"moot": "{"})
-    assert (await fails(open_retriever("bm25:lost"))).kind == "damaged_corpus"
+    assert (await error_of(open_retriever("bm25:lost"))).kind == "damaged_corpus"
     chroma_api(chroma).delete_collection("lost")
-    assert (await fails(dense.search("Entry", 1))).kind == "unknown_corpus"
-    assert (await fails(open_retriever("bm25:lost"))).kind == "unknown_corpus"
+    assert (await error_of(dense.search("Entry", 1))).kind == "unknown_corpus"
+    assert (await error_of(open_retriever("bm25:lost"))).kind == "unknown_corpus"
 
 
 # --- servers that fail ------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_dies_between_two_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_after_the_servers_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_chroma(tmp_path) as (url, server):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
-        await index_passages("mortal", numbered(0, 20))
+        await index_passages("mortal", numbered_passages(0, 20))
         dense, both = await open_retriever("chroma:mortal"), await open_retriever("hybrid:mortal")
         assert len(await dense.search("Entry", 3)) == 3
         server.kill()
         await asyncio.to_thread(server.wait)
-        more = index_passages("mortal", numbered(20, 30))
+        more = index_passages("mortal", numbered_passages(20, 30))
         for call in (dense.search("Entry", 3), both.search("Entry", 3), open_retriever("bm25:mortal"), more):
-            error = await fails(call)
+            error = await error_of(call)
             assert (error.kind, error.exit_code, error.retryable) == ("unreachable", 3, True)
             assert "MOOT_CHROMA_URL" in error.detail
             assert "`chroma run` is running" in error.detail
@@ -199,14 +199,14 @@ async def test_a_server_that_dies_between_two_searches(tmp_path: Path, monkeypat
             known_corpora()
 
 
-Said = Callable[[], web.Response]
+Response = Callable[[], web.Response]
 COLLECTION = {"id": "07755b67-bfb2-4e2f-be94-b54a15130210", "name": "odd", "tenant": "t", "database": "d"}
 MANIFEST = '{"name": "odd", "encoder": "all-MiniLM-L6-v2", "dimension": 64, "passages": 2, "complete": true}'
 ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "version": 0, "log_position": 0}
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         lambda: web.Response(text="<html>Welcome</html>"),
         lambda: web.json_response([]),
@@ -218,12 +218,16 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
     ],
     ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
 )
-async def test_an_address_that_is_not_a_chroma_server(
-    said: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch
+async def test_an_address_that_is_not_a_chroma_server_is_an_error(
+    response: Response, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: said())).url)
-    for call in (open_retriever("chroma:any"), index_passages("any", numbered(0, 2)), open_retriever("bm25:demo")):
-        error = await fails(call)
+    monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: response())).url)
+    for call in (
+        open_retriever("chroma:any"),
+        index_passages("any", numbered_passages(0, 2)),
+        open_retriever("bm25:demo"),
+    ):
+        error = await error_of(call)
         assert (error.kind, error.exit_code) == ("bad_response", 3)
         assert "Check MOOT_CHROMA_URL and that `chroma run` is running" in error.detail
 
@@ -232,7 +236,9 @@ async def test_an_address_that_is_not_a_chroma_server(
     ("ids", "first"),
     [([], 0.5), ([[]], 0.5), ([["1", "2"]], 0.5), (None, 0.5), ([["1"]], None), ([["1"]], "x"), ([["1"]], 0.0)],
 )
-async def test_searches_with_odd_answers(ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_responses_to_searches_are_errors(
+    ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server works until the search itself."""
     server = await serve(lambda n, body: web.json_response(answer(server.paths[-1])))
 
@@ -247,7 +253,7 @@ async def test_searches_with_odd_answers(ids: Any, first: Any, serve: Serve, mon
 
     monkeypatch.setenv("MOOT_CHROMA_URL", server.url)
     dense = await open_retriever("chroma:odd")
-    assert (await fails(dense.search("Entry", 3))).kind == "bad_response"
+    assert (await error_of(dense.search("Entry", 3))).kind == "bad_response"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +266,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
     server = await serve(lambda n, body: web.json_response({"error": token}, status=401 if n == 1 else 500))
     monkeypatch.setenv("MOOT_CHROMA_URL", server.url.replace("//", f"//{user}"))
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", token)
-    refused, failed = await fails(open_retriever("chroma:any")), await fails(open_retriever("chroma:any"))
+    refused, failed = await error_of(open_retriever("chroma:any")), await error_of(open_retriever("chroma:any"))
     assert [headers["Authorization"] for headers in server.headers] == [sent, sent]
     assert (refused.kind, "Check MOOT_CHROMA_TOKEN" in refused.detail) == ("authentication", True)
     assert failed.kind == "bad_response"
@@ -276,7 +282,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
         ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
     ],
 )
-def test_invalid_settings(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
     monkeypatch.setenv(variable, value)

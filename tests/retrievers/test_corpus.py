@@ -27,13 +27,13 @@ from moot.retrievers._corpus import (
 from moot.retrievers._files import LONGEST_PARAGRAPH
 from moot.retrievers._stores import FolderStore, corpora_folder
 
-from .conftest import passage, refused
-from .quick import CHILD, found, numbered
+from .conftest import passage, refusal_of
+from .quick import CHILD, is_found, numbered_passages
 
 MANY = BATCH + 44
 
 
-async def count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
+async def index_and_count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
     """Index files; return the number of passages seen, and of those newly encoded."""
     done = [(0, 0)]
     await index_passages(name, passages, progress=lambda seen, encoded: done.append((seen, encoded)))
@@ -87,10 +87,13 @@ def test_long_paragraphs_are_split_into_readable_passages(tmp_path: Path) -> Non
 
 async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> None:
     first = [passage(1, url="http://a.test"), passage(2, "e\u200d\u0301 and \x00 more"), passage(3)]
-    assert await count("ledger", first) == (3, 3)
-    assert await count("ledger", first) == (3, 0)
+    assert await index_and_count("ledger", first) == (3, 3)
+    assert await index_and_count("ledger", first) == (3, 0)
     before = await open_retriever("chroma:ledger")
-    assert await count("ledger", [passage(1, "Rewritten."), passage(2, "e\u200d\u0301 and \x00 more")]) == (2, 1)
+    assert await index_and_count("ledger", [passage(1, "Rewritten."), passage(2, "e\u200d\u0301 and \x00 more")]) == (
+        2,
+        1,
+    )
     assert {p.id: p.text for p in all_passages("ledger")}["1"] == "Rewritten."
     after = await open_retriever("chroma:ledger")
     assert after is not before
@@ -98,7 +101,7 @@ async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> N
 
 
 async def test_all_passages_are_read_page_by_page(
-    empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus, "PAGE", 7)
     for size in (20, 21, 22):
@@ -106,28 +109,28 @@ async def test_all_passages_are_read_page_by_page(
         assert [p.id for p in all_passages(f"pages-{size}")] == sorted(str(i) for i in range(size))
 
 
-def nearly(found: int, stored: int) -> bool:
-    """Whether a search for all passages finds them, except the few that an approximate index may miss."""
+def finds_nearly_all(found: int, stored: int) -> bool:
+    """Whether a search finds all passages but the few that an approximate index may miss."""
     return 0.99 * stored <= found <= stored
 
 
 async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
-    def half() -> Iterator[Passage]:
+    def passages_then_error() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
         raise OSError("the disk went away")
 
     with pytest.raises(OSError, match="went away"):
-        await index_passages("broken", half())
-    error = await refused("broken")
+        await index_passages("broken", passages_then_error())
+    error = await refusal_of("broken")
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
-    assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
-    assert nearly(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
+    assert await index_and_count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
+    assert finds_nearly_all(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
 
 
 @pytest.mark.parametrize("turns", range(0, 40, 4))
 async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
-    empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch, turns: int
+    empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
     log: list[str] = []
@@ -152,20 +155,20 @@ async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
     assert log == ["written", "let go"]
 
 
-async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Path, quick: None) -> None:
+async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Path, quick_encoder: None) -> None:
     await index_passages("growing", [passage(1)])
     kinds = ("chroma", "bm25", "hybrid")
     opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
 
-    async def half() -> None:
-        def broken() -> Iterator[Passage]:
+    async def index_until_error() -> None:
+        def passages_then_error() -> Iterator[Passage]:
             yield from map(passage, range(2, BATCH + 2))
             raise OSError("the disk went away")
 
         with pytest.raises(OSError, match="went away"):
-            await index_passages("growing", broken())
+            await index_passages("growing", passages_then_error())
 
-    await half()
+    await index_until_error()
     assert [await open_retriever(f"{kind}:growing") for kind in kinds] == opened
     await index_passages("growing", [passage(2)])
     after = [await open_retriever(f"{kind}:growing") for kind in kinds]
@@ -181,25 +184,25 @@ def kill_while_indexing() -> None:
     command = [*CHILD, "index", "killed", "0", str(SMALL)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        while (said := child.stdout.readline()) != f"{KILLED_AFTER}\n":
-            assert said, "it ended by itself"
+        while (line := child.stdout.readline()) != f"{KILLED_AFTER}\n":
+            assert line, "the build ended before the kill"
         child.kill()
     assert child.returncode == -9
 
 
 async def test_a_build_killed_in_another_process_is_refused_then_completed(
-    empty_home: Path, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_home: Path, quick_encoder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passages = numbered(0, SMALL)
+    passages = numbered_passages(0, SMALL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
     assert len(await before.search("entry", SMALL)) == 3  # from here on this process has an outdated view
     await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
-    with pytest.raises(UserError, match="or still runs") as caught:
+    with pytest.raises(UserError, match="or is still running") as caught:
         await open_retriever("bm25:killed")
     assert caught.value.kind == "unfinished_corpus"
-    seen, encoded = await count("killed", passages)
+    seen, encoded = await index_and_count("killed", passages)
     assert (seen, encoded <= SMALL - KILLED_AFTER) == (SMALL, True)
     assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(SMALL))
     found = await (await open_retriever("chroma:killed")).search("entry", SMALL)
@@ -213,34 +216,34 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     await asyncio.to_thread(shutil.copytree, empty_home, lost, ignore=index_files)
     (lost / "corpora" / "killed" / "manifest.json").touch()
     monkeypatch.setenv("MOOT_HOME", str(lost))
-    error = await refused("killed")
+    error = await refusal_of("killed")
     assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
-def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick: None) -> None:
-    async def found() -> int:
+def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick_encoder: None) -> None:
+    async def count_found() -> int:
         return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
 
     async def grow() -> tuple[int, int]:
-        await index_passages("killed", numbered(0, 1))
-        first = await found()
+        await index_passages("killed", numbered_passages(0, 1))
+        first = await count_found()
         command = [*CHILD, "index", "killed", "0", str(KILLED_AFTER)]
         await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
-        return first, await found()
+        return first, await count_found()
 
     first, then = asyncio.run(grow())
     assert first == 1
-    assert nearly(then, KILLED_AFTER)
+    assert finds_nearly_all(then, KILLED_AFTER)
 
 
 async def test_two_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
     passages = [passage(i) for i in range(MANY)]
-    builds = await asyncio.gather(count("both", passages), count("both", passages))
+    builds = await asyncio.gather(index_and_count("both", passages), index_and_count("both", passages))
     assert sorted(builds) == [(MANY, 0), (MANY, MANY)]
 
 
 async def test_a_passage_given_twice_is_stored_once(empty_home: Path) -> None:
-    assert await count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
+    assert await index_and_count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
     assert [p.id for p in all_passages("twice")] == ["1", "2"]
 
 
@@ -267,7 +270,7 @@ from moot.retrievers import MootError, Passage, index_passages, open_encoder, op
 from moot.core.endpoint import Limits, close_clients
 try:
     from blockbuster import blockbuster_ctx as strict
-except ImportError:  # it comes with the LangGraph server
+except ImportError:  # the module comes with the LangGraph server
     strict = contextlib.nullcontext
 async def fails(opening, use):
     try:
@@ -287,15 +290,15 @@ with strict():
 
 
 def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
-    """New ones, because first imports read files too; the LangGraph server refuses blocking calls."""
-    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
-    variables = os.environ | nobody | {"TAVILY_API_KEY": "tvly-0123456789"}
+    """New processes, because the first imports read files, too; the LangGraph server refuses blocking calls."""
+    closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
+    variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", OPEN]
     children = [subprocess.Popen(command, env=variables, text=True, stdout=pipe, stderr=pipe) for _ in range(2)]
-    said = [child.communicate() for child in children]
-    assert [child.returncode for child in children] == [0, 0], said
-    assert [output.split() for output, _ in said] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
+    outputs = [child.communicate() for child in children]
+    assert [child.returncode for child in children] == [0, 0], outputs
+    assert [output.split() for output, _ in outputs] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
 
 
 async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
@@ -308,17 +311,17 @@ async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
 # --- several at once, without a server -------------------------------------------------------------------------------
 
 
-def test_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick: None) -> None:
-    asyncio.run(index_passages("shared", numbered(0, 1100)))
+def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick_encoder: None) -> None:
+    asyncio.run(index_passages("shared", numbered_passages(0, 1100)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
-        opened = threads.map(lambda kind: asyncio.run(found("shared", 1050, kind)), kinds)
+        opened = threads.map(lambda kind: asyncio.run(is_found("shared", 1050, kind)), kinds)
         assert all(opened)
 
 
-async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home: Path, quick: None) -> None:
+async def test_a_newly_opened_corpus_has_passages_of_another_process(empty_home: Path, quick_encoder: None) -> None:
     """Retrievers that are already open keep their state: Chroma shows them nothing newer."""
-    await index_passages("growing", numbered(0, 1100))
+    await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")
     child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "1100", "2200", stdout=-1)
     searches = 0
@@ -329,14 +332,14 @@ async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home
     assert (child.returncode, searches > 1) == (0, True)
     [old] = await before.search("Entry 2150 of the ledger.", 1)
     assert old["text"] != "Entry 2150 of the ledger."
-    assert [await found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+    assert [await is_found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
 
 
-async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: None) -> None:
-    await index_passages("shared", numbered(0, 1100))
+async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick_encoder: None) -> None:
+    await index_passages("shared", numbered_passages(0, 1100))
     children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
-    said = await asyncio.gather(*(child.communicate() for child in children))
-    assert [output.strip() for output, _ in said] == [b"50", b"50"]
+    outputs = await asyncio.gather(*(child.communicate() for child in children))
+    assert [output.strip() for output, _ in outputs] == [b"50", b"50"]
 
 
 async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,12 +347,12 @@ async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pyte
     asked: list[str] = []
     state = FolderStore.state
 
-    def counted(self: FolderStore, name: str) -> str:
+    def count_and_call(self: FolderStore, name: str) -> str:
         asked.append(name)
         return state(self, name)
 
     first = await open_retriever("bm25:metals")
-    monkeypatch.setattr(FolderStore, "state", counted)
+    monkeypatch.setattr(FolderStore, "state", count_and_call)
     assert await open_retriever("bm25:metals", recent=True) is first
     assert asked == []
     assert await open_retriever("bm25:metals") is first

@@ -27,7 +27,7 @@ from moot.retrievers._corpus import (
 )
 from moot.retrievers._stores import corpora_folder
 
-from .conftest import Serve, passage, refused
+from .conftest import Serve, passage, refusal_of
 from .quick import CHILD
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
@@ -50,25 +50,25 @@ def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
     All in one new process, because Chroma crashes when it reads some of these files.
     """
     folder = tmp_path_factory.mktemp("damaged")
-    whole = folder / "whole"
-    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(whole)}, check=True)
+    undamaged = folder / "whole"
+    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(undamaged)}, check=True)
     for name, damage in CASES:
-        copied = shutil.copytree(whole, folder / f"{name} {damage}")
+        copied = shutil.copytree(undamaged, folder / f"{name} {damage}")
         [path] = copied.rglob(name)
         DAMAGE[damage](path)
-    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(whole)]
+    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(undamaged)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, len(said)) == (0, len(CASES) + 1), (done.stderr, said[-1:])
-    return dict(zip([*CASES, ("", "")], said, strict=True))
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, len(results)) == (0, len(CASES) + 1), (done.stderr, results[-1:])
+    return dict(zip([*CASES, ("", "")], results, strict=True))
 
 
 @pytest.mark.parametrize(("name", "damage"), CASES)
 def test_damaged_files_are_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
-    for said in uses_of_damaged[name, damage]:
-        assert said.startswith("damaged_corpus: The corpus 'big' is damaged: ")
-        assert "Delete its folder in" in said
-        assert name in said or name == "chroma.sqlite3"
+    for result in uses_of_damaged[name, damage]:
+        assert result.startswith("damaged_corpus: The corpus 'big' is damaged: ")
+        assert "Delete its folder in" in result
+        assert name in result or name == "chroma.sqlite3"
 
 
 def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
@@ -81,21 +81,21 @@ def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b'{"id": "1", "text": "fine"}\n' * 56 + b'{"id": "57", "text": ', "a.jsonl, line 57: Invalid JSON"),
         (b'{"id": "1"}', "a.jsonl, line 1: text: Field required"),
-        (b'\n{"id": "1", "text": "\\u200b "}', "a.jsonl, line 2: text: Value error, holds no text"),
+        (b'\n{"id": "1", "text": "\\u200b "}', "a.jsonl, line 2: text: Value error, contains no text"),
         (b'["id", "text"]', "a.jsonl, line 1: Input should be an object"),
         (b'{"id": "1", "text": "fine"}\n{"id": "2", "text": "caf\xe9"}', "a.jsonl, after line"),
         (b'{"id": "1", "text": "one"}\n{"id": "1", "text": "two"}', "Two different passages have the id '1'"),
     ],
 )
 async def test_bad_lines_are_named_and_nothing_is_built(
-    content: bytes, said: str, tmp_path: Path, empty_home: Path
+    content: bytes, message: str, tmp_path: Path, empty_home: Path
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(content)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         await index_passages("lines", read_passages(tmp_path / "a.jsonl"))
     assert caught.value.kind == "invalid_file"
     assert read_manifest("lines") is None
@@ -106,14 +106,14 @@ async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Pat
     source = tmp_path / "source"
     source.mkdir()
     for path in (source / "nowhere", source):
-        with pytest.raises(UserError, match=r"There is no file|holds nothing to index") as caught:
+        with pytest.raises(UserError, match=r"There is no file|has no files to index") as caught:
             await index_passages("nothing", read_passages(path))
         assert caught.value.kind == "missing_file"
     (source / name).write_text("\n \n")
     with pytest.raises(UserError, match="no passage was found|it is empty") as caught:
         await index_passages("nothing", read_passages(source))
     assert caught.value.kind in ("empty_corpus", "invalid_file")
-    assert (await refused("nothing")).kind == "unknown_corpus"
+    assert (await refusal_of("nothing")).kind == "unknown_corpus"
     (source / name).write_bytes(b"caf\xe9")
     with pytest.raises(UserError, match=f"{name}.*not UTF-8") as caught:
         list(read_passages(source))
@@ -132,11 +132,11 @@ async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
         await index_passages(name, [passage(1)])
     assert caught.value.kind == "invalid_corpus"
     if name and not name.startswith("demo-"):
-        assert (await refused(name)).kind == "invalid_corpus"
+        assert (await refusal_of(name)).kind == "invalid_corpus"
 
 
 async def test_an_unknown_corpus_is_refused_with_the_known_ones(empty_home: Path) -> None:
-    error = await refused("nowhere")
+    error = await refusal_of("nowhere")
     assert error.kind == "unknown_corpus"
     assert all(name in error.detail for name in DEMO_CORPORA)
     assert "moot index PATH --corpus nowhere" in error.detail
@@ -163,7 +163,7 @@ async def test_a_damaged_manifest_is_refused(change: Any, empty_home: Path) -> N
     await index_passages("hurt", [passage(1)])
     path = corpora_folder() / "hurt" / "manifest.json"
     path.write_text(change(path.read_text()))
-    error = await refused("hurt")
+    error = await refusal_of("hurt")
     assert error.kind == "damaged_corpus"
     assert "Delete" in error.detail
 
@@ -174,7 +174,7 @@ async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
     (folder / "chroma.sqlite3").write_bytes(b"not a database, " * 1000)
     manifest = {"name": "hurt", "encoder": "all-MiniLM-L6-v2", "dimension": 384, "passages": 1, "complete": True}
     (folder.parent / "manifest.json").write_text(json.dumps(manifest))
-    assert (await refused("hurt")).kind == "damaged_corpus"
+    assert (await refusal_of("hurt")).kind == "damaged_corpus"
 
 
 async def test_a_corpus_takes_only_its_own_encoder(
@@ -198,14 +198,14 @@ async def test_a_corpus_takes_only_its_own_encoder(
         assert caught.value.kind == "corpus_mismatch"
     dimension = 4
     again = index_passages("small", [passage(2)], encoder="openai:m")
-    with pytest.raises(UserError, match="gave 3 dimensions; now it gives 4") as caught:
+    with pytest.raises(UserError, match="had 3 dimensions; now it has 4") as caught:
         await retriever.search("another", 1)
     assert caught.value.kind == "corpus_mismatch"
     with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions"):  # some vectors are still cached
         await again
 
 
-async def test_vectors_that_change_while_a_corpus_is_built(
+async def test_vectors_of_changing_length_end_a_build(
     serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(n: int, body: dict[str, Any]) -> web.Response:

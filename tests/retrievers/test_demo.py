@@ -43,7 +43,7 @@ def test_claims_are_balanced_and_rest_on_passages() -> None:
         ("bm25", "demo-news", 1.0),
     ],
 )
-async def test_recall_at_3(kind: str, corpus: str, measured: float) -> None:
+async def test_most_listed_passages_are_among_the_first_three(kind: str, corpus: str, measured: float) -> None:
     """The share of a claim's listed passages in the first three results, averaged over claims that list some."""
     retriever = await open_retriever(f"{kind}:{corpus}")
     ids = {evidence_id(clean(p.source), clean(p.text)): p.id for p in PASSAGES[corpus]}

@@ -31,15 +31,16 @@ ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
 <ul><li>It was cast in 1879.</li><li>It is small.</li></ul></article></body></html>"""
 
 
-def in_folder(folder: Path, files: Mapping[str, bytes | str]) -> Path:
+def write_files(folder: Path, files: Mapping[str, bytes | str]) -> Path:
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
 
 
-def why(folder: Path, name: str, content: bytes | str) -> str:
+def error_of(folder: Path, name: str, content: bytes | str) -> str:
+    """The reason for which a file cannot be read."""
     with pytest.raises(UserError) as caught:
-        list(read_passages(in_folder(folder, {name: content}) / name))
+        list(read_passages(write_files(folder, {name: content}) / name))
     assert caught.value.kind == "invalid_file"
     assert caught.value.detail.startswith(f"{name} cannot be read: ")
     return caught.value.detail.partition(": ")[2]
@@ -57,7 +58,7 @@ def test_a_quote_has_its_page_and_heading(tmp_path: Path) -> None:
         "towers.csv": "name;height\nEiffel;330 m\n\nBen;96 m\n",
     }
     notes: list[str] = []
-    found = list(read_passages(in_folder(tmp_path, files), noted=notes.append))
+    found = list(read_passages(write_files(tmp_path, files), noted=notes.append))
     by_file: dict[str, list[Passage]] = {}
     for passage in found:
         by_file.setdefault(passage.source, []).append(passage)
@@ -66,7 +67,7 @@ def test_a_quote_has_its_page_and_heading(tmp_path: Path) -> None:
     assert {(p.page, p.heading) for p in rest} == {("3", "Locks")}
     assert max(len(p.text) for p in rest) <= LONGEST_PARAGRAPH
     assert " ".join(p.text for p in rest).split() == long.split()
-    assert notes == ["report.pdf: 1 of its 3 pages hold no text (they are empty or pictures)."]
+    assert notes == ["report.pdf: 1 of its 3 pages contain no text (they are empty or pictures)."]
     assert [(p.heading, p.text) for p in by_file["minutes.docx"]] == [("Board", "It met."), ("Money", "None.")]
     for name in ("page.html", "saved.txt"):
         assert {(p.published, p.heading) for p in by_file[name]} == {
@@ -82,7 +83,7 @@ def test_a_quote_has_its_page_and_heading(tmp_path: Path) -> None:
 
 
 async def test_passages_of_a_corpus_have_their_page(tmp_path: Path, empty_home: Path) -> None:
-    file = in_folder(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."], ["Opening", "Locks"])})
+    file = write_files(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."], ["Opening", "Locks"])})
     await index_passages("canals", read_passages(file))
     for kind in ("chroma", "bm25", "hybrid"):
         [piece] = await (await open_retriever(f"{kind}:canals")).search("locks", 1)
@@ -90,12 +91,12 @@ async def test_passages_of_a_corpus_have_their_page(tmp_path: Path, empty_home: 
 
 
 def test_given_texts_keep_their_page(tmp_path: Path) -> None:
-    in_folder(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."]), "page.html": ARTICLE})
+    write_files(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."]), "page.html": ARTICLE})
     one, other = check_given(read_given(tmp_path / "report.pdf"))
     assert (one["page"], other["page"], other["text"], other["source"]) == ("1", "2", "It has no locks.", "report.pdf")
     headings = [text["heading"] for text in read_given(str(tmp_path / "page.html"))]
     assert headings == ["The kilogram", "The cylinder"]
-    in_folder(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
+    write_files(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
     with pytest.raises(UserError, match=r"book.pdf is too long .* pages .* moot index"):
         read_given(tmp_path / "book.pdf")
 
@@ -103,54 +104,56 @@ def test_given_texts_keep_their_page(tmp_path: Path) -> None:
 def test_a_table_with_a_text_column_is_read_as_rows_with_a_notice(tmp_path: Path) -> None:
     tables = {"texts.csv": "id,text\na1,The Tarn is a river.\n", "counts.csv": "year,cars\n2019,11000\n"}
     notes: list[str] = []
-    found = [p.text for p in read_passages(in_folder(tmp_path, tables), noted=notes.append)]
+    found = [p.text for p in read_passages(write_files(tmp_path, tables), noted=notes.append)]
     assert found == ["year: 2019; cars: 11000", "id: a1; text: The Tarn is a river."]
     [note] = notes
     assert note.startswith("texts.csv: each row is one passage with all of its columns, including one named")
 
 
 def test_a_title_written_by_a_program_is_ignored(tmp_path: Path) -> None:
-    folder = in_folder(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
+    folder = write_files(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
     assert [one.title for one in read_passages(folder)] == ["report"]
 
 
 def test_500_pages_are_read(tmp_path: Path) -> None:
-    file = in_folder(tmp_path, {"long.pdf": pdf([f"This is page {n}." for n in range(1, 501)])}) / "long.pdf"
+    file = write_files(tmp_path, {"long.pdf": pdf([f"This is page {n}." for n in range(1, 501)])}) / "long.pdf"
     assert [(p.page, p.text) for p in read_passages(file)][-1] == ("500", "This is page 500.")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("locked.pdf", pdf(["Secret."], locked=True), "it is encrypted. Save a copy without a password"),
         ("scan.pdf", pdf(["", ""]), "OCR"),
         ("broken.pdf", b"%PDF-1.7 and nothing else", "it is damaged. Open it"),
         ("empty.pdf", b"", "it is empty"),
         ("empty.txt", " \n", "it is empty"),
-        ("named.pdf", "Only text.", "it is not a PDF, though its name says so"),
+        ("named.pdf", "Only text.", "it is not a PDF, although its name says so"),
         ("named.docx", "Only text.", "it is not a Word document"),
         ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Save it as .docx"),
         ("archive.docx", b"PK\x03\x04 and nothing else", "it is damaged"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n", "it is a picture"),
-        ("bytes.txt", b"a\0b", "it holds no text"),
+        ("bytes.txt", b"a\0b", "it contains no text"),
         ("letters.txt", b"caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
-        ("scripts.html", "<html><script>document.write('x')</script></html>", "it holds no text"),
+        ("scripts.html", "<html><script>document.write('x')</script></html>", "it contains no text"),
         ("columns.csv", "a,b\n1,2,3\n", "line 2 has 3 columns, and the first line has 2"),
         ("quotes.csv", 'a,b\n1,"2\n', "is not CSV"),
-        ("data.json", b"{}", "files of this kind are not supported"),
+        ("data.json", b"{}", "its kind is not supported"),
     ],
 )
-def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
-    assert said in why(tmp_path, name, content)
+def test_unreadable_files_give_clear_errors(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
+    assert message in error_of(tmp_path, name, content)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32", "cp1252"])
 @pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
 def test_encodings_are_detected(encoding: str, name: str, tmp_path: Path) -> None:
-    said = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
-    text = {"html": f"<html><body><p>{said}</p></body></html>", "csv": f'was\n"{said}"\n'}.get(name[2:], said)
-    file = in_folder(tmp_path, {name: text.encode(encoding)}) / name
-    assert [p.text.removeprefix("was: ") for p in read_passages(file)] == [said]
+    sentence = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
+    text = {"html": f"<html><body><p>{sentence}</p></body></html>", "csv": f'was\n"{sentence}"\n'}.get(
+        name[2:], sentence
+    )
+    file = write_files(tmp_path, {name: text.encode(encoding)}) / name
+    assert [p.text.removeprefix("was: ") for p in read_passages(file)] == [sentence]
 
 
 LOL = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
@@ -167,22 +170,22 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_harmful_files_are_clear_errors_and_later_files_are_read(
+def test_harmful_files_give_clear_errors_and_later_files_are_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "SECONDS", 3.0)
     monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document uses the same child process, if it is alive
     files: dict[str, bytes | str] = {f"1-{name}": HOSTILE[name](), "2.pdf": pdf(["Read all the same."])}
     refused: list[UserError] = []
-    found = [p for p in read_passages(in_folder(tmp_path, files), refused.append) if p.source == "2.pdf"]
+    found = [p for p in read_passages(write_files(tmp_path, files), refused.append) if p.source == "2.pdf"]
     assert [p.text for p in found] == ["Read all the same."]
     assert all(str(problem).startswith(f"1-{name} cannot be read: ") for problem in refused)
-    assert bool(refused) != (name == "loop.pdf"), "a page count that is a lie harms nothing"
+    assert bool(refused) != (name == "loop.pdf"), "a false page count does no harm"
 
 
 def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:
     deep = "<html><body>" + "<div>" * 1000 + "<p>Deep text, which is read.</p>" + "</div>" * 1000
-    assert [p.text for p in read_passages(in_folder(tmp_path, {"deep.html": deep}))] == ["Deep text, which is read."]
+    assert [p.text for p in read_passages(write_files(tmp_path, {"deep.html": deep}))] == ["Deep text, which is read."]
 
 
 def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,27 +212,27 @@ def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pyt
         "locked.pdf": pdf(["Secret."], locked=True),
         ".git/config.txt": "hidden",
     }
-    in_folder(folder, files)
+    write_files(folder, files)
     os.symlink("/etc/hostname", folder / "link.txt")
     done = moot("index", str(folder), "--corpus", "mixed")
     assert done.returncode == 2
-    said = " ".join(done.stderr.split())
-    assert "locked.pdf cannot be read: it is encrypted." in said
-    assert "link.txt cannot be read: it is a link out of the folder." in said
-    assert "2 files were not read (named above); the others are indexed." in said
-    assert "6 passages read, 6 encoded" in said
+    output = " ".join(done.stderr.split())
+    assert "locked.pdf cannot be read: it is encrypted." in output
+    assert "link.txt cannot be read: it is a link out of the folder." in output
+    assert "2 files were not read (named above); the others are indexed." in output
+    assert "6 passages read, 6 encoded" in output
     out = tmp_path / "verdict.json"
-    control = ["verify", "It has no locks.", "--graph", "standard_mad", "--model", "fake:1", "--out", str(out)]
-    done = moot(*control, "--set", 'sources=["bm25:mixed"]', "--set", "max_rounds=1")
+    verify = ["verify", "It has no locks.", "--graph", "standard_mad", "--model", "fake:1", "--out", str(out)]
+    done = moot(*verify, "--set", 'sources=["bm25:mixed"]', "--set", "max_rounds=1")
     assert "report, page 2 [" in done.stdout or "(report.pdf, page 2)" in done.stdout, done.stdout + done.stderr
     assert "2" in [piece.get("page") for piece in json.loads(out.read_text())["evidence"]]
     assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2
 
 
-def test_links_and_special_files_in_a_folder(tmp_path: Path) -> None:
+def test_links_and_special_files_in_a_folder_are_refused(tmp_path: Path) -> None:
     (folder := tmp_path / "folder").mkdir()
     (folder / "inside").mkdir()
-    in_folder(folder / "inside", {"notes.txt": "A note."})
+    write_files(folder / "inside", {"notes.txt": "A note."})
     os.symlink(folder / "inside", folder / "again")
     os.symlink(tmp_path, folder / "out")
     os.mkfifo(folder / "pipe.txt")
@@ -244,13 +247,13 @@ def test_links_and_special_files_in_a_folder(tmp_path: Path) -> None:
 def test_a_newer_version_of_a_document_replaces_the_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "shelf").mkdir()
-    shelf = in_folder(
+    shelf = write_files(
         tmp_path / "shelf", {"a.pdf": pdf(["It opened in 1869.", "It has no locks."]), "b.txt": "One.\n\nTwo."}
     )
     assert asyncio.run(index_passages("changing", read_passages(shelf))).passages == 4
-    in_folder(shelf, {"a.pdf": pdf(["It opened in 1869."])})
+    write_files(shelf, {"a.pdf": pdf(["It opened in 1869."])})
     assert asyncio.run(index_passages("changing", read_passages(shelf / "a.pdf"))).passages == 3
-    in_folder(shelf, {"b.txt": "One."})
+    write_files(shelf, {"b.txt": "One."})
     encoded: list[int] = []
     again = index_passages("changing", read_passages(shelf), progress=lambda seen, fresh: encoded.append(fresh))
     assert (asyncio.run(again).passages, encoded[-1]) == (2, 0)
@@ -260,19 +263,19 @@ def test_indexing_starts_before_all_files_are_read(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "notes.txt").write_text("\n\n".join(f"Sentence {i}." for i in range(60)))
     taken: list[str] = []
-    begun: list[int] = []
+    read_before_storing: list[int] = []
     read, store = read_passages, index_passages
 
-    def reading(*given: Any) -> Iterator[Passage]:
+    def record_and_read(*given: Any) -> Iterator[Passage]:
         for passage in read(*given):
             taken.append(passage.id)
             yield passage
 
-    def storing(*given: Any, **options: Any) -> Any:
-        begun.append(len(taken))
+    def record_and_store(*given: Any, **options: Any) -> Any:
+        read_before_storing.append(len(taken))
         return store(*given, **options)
 
-    monkeypatch.setattr(index, "read_passages", reading)
-    monkeypatch.setattr(index, "index_passages", storing)
+    monkeypatch.setattr(index, "read_passages", record_and_read)
+    monkeypatch.setattr(index, "index_passages", record_and_store)
     index.index_path(str(tmp_path / "notes.txt"), "begun", None)
-    assert (begun, len(taken)) == ([1], 60)
+    assert (read_before_storing, len(taken)) == ([1], 60)

@@ -39,7 +39,7 @@ async def test_short_and_long_lists_agree_with_full_precision() -> None:
     assert {len(v) for v in long + quick} == {384}
 
 
-class Held:
+class PausedModel:
     """A wrapper of the model that records each batch and waits for ``go``."""
 
     def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,55 +57,55 @@ class Held:
 
 async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
-    held.go.set()
+    paused_model = PausedModel(encoder, monkeypatch)
+    paused_model.go.set()
     texts = [f"Query {i} of another debate" for i in range(40)]
     vectors = [vector for (vector,) in await asyncio.gather(*(encoder.embed([text]) for text in texts))]
-    assert held.batches == [texts]
-    assert vectors == [held.real([text])[0] for text in texts]
+    assert paused_model.batches == [texts]
+    assert vectors == [paused_model.real([text])[0] for text in texts]
 
 
 async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
-    held.go.set()
+    paused_model = PausedModel(encoder, monkeypatch)
+    paused_model.go.set()
     long, short = [f"{i} {LONG[:600]}" for i in range(FEW)], [f"Short {i}" for i in range(FEW)]
     await asyncio.gather(encoder.embed(long), *(encoder.embed([text]) for text in short))
-    assert sorted(held.batches) == [long, short]
+    assert sorted(paused_model.batches) == [long, short]
 
 
 async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
+    paused_model = PausedModel(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
-    given_up, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
-    await asyncio.to_thread(held.begun.wait, 60)
-    given_up.cancel()
+    cancelled, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
+    await asyncio.to_thread(paused_model.begun.wait, 60)
+    cancelled.cancel()
     second, third = (asyncio.ensure_future(encoder.embed(texts)) for texts in ([c, b], [b, a]))
     await asyncio.sleep(0)
-    held.go.set()
-    assert await third == (await first)[::-1] == held.real([b, a])
-    assert await second == held.real([c, b])
-    assert held.batches == [[a, b], [c]]
-    assert given_up.cancelled()
+    paused_model.go.set()
+    assert await third == (await first)[::-1] == paused_model.real([b, a])
+    assert await second == paused_model.real([c, b])
+    assert paused_model.batches == [[a, b], [c]]
+    assert cancelled.cancelled()
 
 
 async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
-    held.go.set()
-    real = held.real
+    paused_model = PausedModel(encoder, monkeypatch)
+    paused_model.go.set()
+    real = paused_model.real
 
     def fail(texts: list[str]) -> list[Vector]:
         raise IndexError(texts)
 
-    held.real = fail
+    paused_model.real = fail
     text = "A text that fails once"
     failed = await asyncio.gather(*(encoder.embed([text]) for _ in range(3)), return_exceptions=True)
     assert [type(error) for error in failed] == [IndexError] * 3
-    held.real = real
+    paused_model.real = real
     assert await encoder.embed([text]) == real([text])
-    assert held.batches == [[text], [text]]
+    assert paused_model.batches == [[text], [text]]
 
 
 @pytest.mark.parametrize("count", [FEW, 3 * FEW])
@@ -119,7 +119,7 @@ async def test_order_is_kept_and_repeated_texts_are_encoded_alike(encoder: Encod
         assert max(alone, key=lambda other: cosine(alone[other], vector)) == text
 
 
-async def test_no_texts_are_no_vectors(encoder: Encoder) -> None:
+async def test_an_empty_list_of_texts_gives_no_vectors(encoder: Encoder) -> None:
     assert await encoder.embed([]) == []
 
 
@@ -145,18 +145,18 @@ async def test_a_cancelled_search_does_not_affect_others(encoder: Encoder) -> No
 
 async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    begun, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
+    started, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
     loop, run = asyncio.get_running_loop(), Batches._run
 
-    def held(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
+    def run_when_allowed(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
         batches.append(len(batch))
-        loop.call_soon_threadsafe(begun.set)
+        loop.call_soon_threadsafe(started.set)
         go_on.wait()
         return run(self, tokens, batch, step)
 
-    monkeypatch.setattr(Batches, "_run", held)
+    monkeypatch.setattr(Batches, "_run", run_when_allowed)
     task = asyncio.ensure_future(encoder.embed([f"{i} {LONG[:3000]}" for i in range(200)]))
-    await begun.wait()
+    await started.wait()
     task.cancel()
     await asyncio.wait([task])
     go_on.set()
@@ -165,7 +165,7 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     assert task.cancelled()
 
 
-def test_two_loops_in_two_threads_share_one_encoder() -> None:
+def test_event_loops_in_two_threads_share_one_encoder() -> None:
     texts = [f"Sentence {i} of two threads" for i in range(8)]
     found: dict[int, tuple[Encoder, list[Vector]]] = {}
     together = threading.Barrier(2)

@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.endpoint import Limits, made_once
+from moot.core.endpoint import Limits, create_once
 from moot.core.limiter import LONGEST_WAIT, Limiter, limiter, with_retries
 from moot.core.redaction import redact
 from moot.core.refusals import retry_after_seconds
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
-from moot.retrievers._encoders import units
+from moot.retrievers._encoders import unit_vectors
 
 from .conftest import Answer, Serve, Server
 
@@ -37,7 +37,7 @@ def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
     return start
 
 
-async def fails(texts: int = 1, **options: Any) -> MootError:
+async def error_of(texts: int = 1, **options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
         await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a", "b", "c"][:texts])
     assert "sk-secret" not in caught.value.detail
@@ -65,11 +65,11 @@ async def fails(texts: int = 1, **options: Any) -> MootError:
         ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
 )
-def test_retry_after(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header) == seconds
 
 
-def test_retry_after_a_date_to_come() -> None:
+def test_retry_after_may_be_a_date() -> None:
     header = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert retry_after_seconds(header) == pytest.approx(29.5, abs=0.6)
 
@@ -125,9 +125,9 @@ async def test_a_cached_value_is_shared_and_failures_are_not_cached() -> None:
             raise WorldError("busy", kind="unreachable")
         return made
 
-    first = await asyncio.gather(*(made_once("a test", make) for _ in range(5)), return_exceptions=True)
+    first = await asyncio.gather(*(create_once("a test", make) for _ in range(5)), return_exceptions=True)
     assert [type(result) for result in first] == [WorldError] * 5
-    assert await asyncio.gather(*(made_once("a test", make) for _ in range(5))) == [2] * 5
+    assert await asyncio.gather(*(create_once("a test", make) for _ in range(5))) == [2] * 5
 
 
 # --- an embedding endpoint --------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "said", "attempts"),
+    ("status", "kind", "message", "attempts"),
     [
         (400, "bad_request", "did not accept", 1),
         (401, "authentication", "Check OPENAI_API_KEY", 1),
@@ -150,18 +150,18 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
         (500, "server_error", "Try again later", 3),
     ],
 )
-async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, said: str, attempts: int) -> None:
+async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, message: str, attempts: int) -> None:
     body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
-    caught = await fails(max_wait=0)
+    caught = await error_of(max_wait=0)
     assert (caught.kind, caught.attempts, len(server.bodies)) == (kind, attempts, attempts)
-    assert said in caught.detail
+    assert message in caught.detail
     assert "Not with [OPENAI_API_KEY]" in caught.detail
     assert server.url in caught.detail
 
 
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}])
-async def test_a_rate_limit_refusal_is_no_attempt(endpoint: Serve, header: dict[str, str]) -> None:
+async def test_a_rate_limit_refusal_does_not_count_as_an_attempt(endpoint: Serve, header: dict[str, str]) -> None:
     busy = web.json_response
     server = await endpoint(lambda n, _: busy({}, status=429, headers=header) if n < 3 else embedding([[1.0, 0.0]]))
     encoder = await open_encoder("openai:stub-embedding", Limits(attempts=1))
@@ -172,22 +172,24 @@ async def test_a_rate_limit_refusal_is_no_attempt(endpoint: Serve, header: dict[
 async def test_a_used_up_quota_is_not_retried(endpoint: Serve) -> None:
     body = {"error": {"message": "Pay.", "code": "insufficient_quota"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=429))
-    assert ((await fails()).kind, len(server.bodies)) == ("quota", 1)
+    assert ((await error_of()).kind, len(server.bodies)) == ("quota", 1)
 
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_retry_after_beyond_the_maximum_is_an_error(endpoint: Serve, status: int) -> None:
     server = await endpoint(lambda n, _: web.json_response({}, status=status, headers={"Retry-After": "86400"}))
-    assert (await fails()).retry_after == 86400
+    assert (await error_of()).retry_after == 86400
     assert len(server.bodies) == 1
 
 
-async def test_a_silent_and_a_missing_server(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_and_missing_servers_are_retryable_errors(
+    endpoint: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await endpoint(lambda n, body: None)
-    caught = await fails(attempts=1, timeout=0.2)
+    caught = await error_of(attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert (caught.kind, caught.retryable) == ("unreachable", True)
     assert "Check the address" in caught.detail
 
@@ -199,27 +201,27 @@ async def test_a_silent_and_a_missing_server(endpoint: Serve, monkeypatch: pytes
 )
 async def test_invalid_vectors_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
     await endpoint(lambda n, body: embedding(vectors))
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert isinstance(caught, WorldError)
     assert caught.kind == "bad_response"
 
 
 async def test_vectors_of_different_lengths_are_refused(endpoint: Serve) -> None:
     await endpoint(lambda n, body: embedding([[1.0], [1.0, 2.0]]))
-    caught = await fails(2, attempts=1)
+    caught = await error_of(2, attempts=1)
     assert (caught.kind, "different lengths" in caught.detail) == ("bad_response", True)
 
 
-async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
+async def test_a_web_page_in_place_of_a_reply_is_an_error(endpoint: Serve) -> None:
     await endpoint(lambda n, body: web.Response(text="<html>", content_type="text/html"))
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert caught.kind == "bad_response"
     assert "/v1" in caught.detail
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1).filter(lambda v: math.hypot(*v) > 1e-6))
 def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
-    [made] = units([vector])
+    [made] = unit_vectors([vector])
     assert math.hypot(*made) == pytest.approx(1)
     assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
 
@@ -233,24 +235,24 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         ({"OPENAI_BASE_URL": "localhost:1234"}, "not a web address"),
         ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "not a web address"),
         ({"OPENAI_BASE_URL": "ftp://example.org"}, "not a web address"),
-        ({"OPENAI_API_KEY": "sk-\u2026-1234567"}, "OPENAI_API_KEY holds characters"),
+        ({"OPENAI_API_KEY": "sk-\u2026-1234567"}, "OPENAI_API_KEY contains characters"),
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "foo://127.0.0.1:9"}, "ALL_PROXY"),
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY"),
     ],
 )
 async def test_invalid_environment_variables_are_user_errors(
-    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError) as caught:
         await open_encoder("openai:m")
-    assert (caught.value.kind, said in caught.value.detail) == ("invalid_environment", True)
+    assert (caught.value.kind, message in caught.value.detail) == ("invalid_environment", True)
 
 
 async def test_loopback_requests_use_no_proxy(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

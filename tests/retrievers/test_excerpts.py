@@ -23,6 +23,7 @@ CORPORA = SHARED / "data" / "corpus"
 
 
 def parts(text: str) -> list[str]:
+    """The sentences of a text."""
     return [text[start:end] for start, end in sentences(text)]
 
 
@@ -42,14 +43,14 @@ def parts(text: str) -> list[str]:
         "",
     ],
 )
-def test_sentence_boundaries(text: str) -> None:
+def test_sentence_boundaries_are_found(text: str) -> None:
     wanted = [part.strip() for part in text.split("|") if part.strip()]
     assert parts(text.replace("|", "")) == wanted
 
 
 def test_sentence_boundaries_do_not_depend_on_the_length_of_the_text() -> None:
-    said = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
-    assert parts(" ".join(said)) == said
+    written = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
+    assert parts(" ".join(written)) == written
 
 
 @pytest.mark.parametrize("text", ["東京は日本の首都です。人口は多い、", "They go on and on. This decides it. ", '("« '])
@@ -85,13 +86,14 @@ TEXT = f"{LEAD} {FILLER} {DECISIVE} {FILLER.replace('Door', 'Window')}"
 QUERY = "Does the drug lower mortality of patients?"
 
 
-async def cut(query: str = QUERY, most: int = 200) -> Evidence:
+async def excerpt_for(query: str = QUERY, most: int = 200) -> Evidence:
+    """A piece with the excerpts that are shown for a query."""
     piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
     return {**piece, "shown": await excerpt(TEXT, query, most, await open_encoder())}
 
 
 async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
-    piece = await cut()
+    piece = await excerpt_for()
     shown = shown_text(piece)
     assert shown.startswith(LEAD)
     assert DECISIVE in shown
@@ -131,7 +133,7 @@ async def test_texts_with_few_sentence_ends_use_the_whole_limit(text: str, query
 
 
 async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap() -> None:
-    piece = await cut()
+    piece = await excerpt_for()
     unseen = "Door 40 was painted in colour 40"
     assert unseen not in shown_text(piece)
     across = f"It began in spring. {DECISIVE}"
@@ -143,7 +145,7 @@ async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap()
 
 
 async def test_a_piece_found_twice_shows_the_excerpts_of_both() -> None:
-    first, second = await cut(), await cut("Which window was painted in colour 44?")
+    first, second = await excerpt_for(), await excerpt_for("Which window was painted in colour 44?")
     assert "Window 44" not in shown_text(first)
     (both,) = merge_evidence([first], [second])
     assert DECISIVE in shown_text(both)
@@ -153,9 +155,9 @@ async def test_a_piece_found_twice_shows_the_excerpts_of_both() -> None:
         i for i in covered if not TEXT[i].isspace()
     }
     assert json.loads(json.dumps(both)) == both
-    whole = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
-    assert "shown" not in merge_evidence([first], [whole])[0]
-    assert "shown" not in merge_evidence([whole], [first])[0]
+    whole_piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
+    assert "shown" not in merge_evidence([first], [whole_piece])[0]
+    assert "shown" not in merge_evidence([whole_piece], [first])[0]
 
 
 def test_without_a_query_the_beginning_is_shown() -> None:

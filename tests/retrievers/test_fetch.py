@@ -127,30 +127,30 @@ async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("/inward", "169.254.169.254 is in a private network"),
         ("/named", "inner.test is in a private network (10.0.0.7)"),
-        ("/file", "begins with http:// or https://"),
+        ("/file", "must begin with http:// or https://"),
         ("/round", "redirects more than 5 times"),
         ("/picture", "is image/png, which is not supported"),
         ("/missing", "HTTP 404"),
         ("/large", "more than 0 MiB"),
     ],
 )
-def test_addresses_that_are_not_fetched_are_clear_errors(
-    site: str, path: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_addresses_that_are_not_fetched_give_clear_errors(
+    site: str, path: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = socket.getaddrinfo
 
-    def looked_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+    def look_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
         return real("10.0.0.7" if host == "inner.test" else host, port, *args, **options)
 
-    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(fetching, "LARGEST", 4000)
     with pytest.raises(MootError) as caught:
         fetch(site + path)
-    assert said in caught.value.detail
+    assert message in caught.value.detail
     del caught
     # An unclosed connection must fail this test, not a later one.
     gc.collect()
@@ -171,11 +171,13 @@ def test_addresses_that_are_not_fetched_are_clear_errors(
 )
 def test_addresses_of_private_networks_are_not_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
-    with pytest.raises(MootError, match=r"private network|name or a password|begins with http|not a canonical IPv4"):
+    with pytest.raises(
+        MootError, match=r"private network|name or a password|must begin with http|not a canonical IPv4"
+    ):
         fetch(url)
 
 
-def test_public_addresses() -> None:
+def test_only_public_addresses_pass_the_check() -> None:
     assert all(map(is_public, ("1.1.1.1", "2606:4700::1111", "64:ff9b::101:101")))
     inner = ("10.1.2.3", "100.64.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0")
     wrapped = ("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fc00::1", "::")

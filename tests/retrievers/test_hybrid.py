@@ -18,7 +18,7 @@ PASSAGES = [
 ]
 
 
-def test_a_worked_example() -> None:
+def test_hybrid_scores_by_hand() -> None:
     # By hand, w = 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
     fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
     assert list(fused) == ["b", "a", "c"]
@@ -35,7 +35,9 @@ SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 1), min_size
 
 
 @given(SCORES, SCORES)
-def test_the_best_in_both_is_first_and_scores_end_at_one(dense: dict[str, float], lexical: dict[str, float]) -> None:
+def test_the_best_of_both_searches_is_first_and_scores_are_at_most_one(
+    dense: dict[str, float], lexical: dict[str, float]
+) -> None:
     both = {i: lexical.get(i, 0.0) for i in dense}
     fused = fuse(dense, both)
     assert set(fused) == set(dense)
@@ -63,18 +65,18 @@ async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
     assert (hybrid.name, getattr(hybrid, "passages", 0)) == ("hybrid:parts", 3)
     assert (await hybrid.search("QX-1187", 1))[0]["title"] == "Part list"
     assert (await hybrid.search("carrying liquid to a higher place", 1))[0]["title"] == "Pumps"
-    assert len(await hybrid.search("zzyzx", 5)) == 3  # by meaning alone
+    assert len(await hybrid.search("zzyzx", 5)) == 3  # found by its meaning only
 
 
 async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def by_length(self: CrossScorer, text: str, others: list[str]) -> list[float]:
         return [float(-len(other)) for other in others]
 
-    async def opened(name: str) -> CrossScorer:
+    async def open_scorer(name: str) -> CrossScorer:
         return CrossScorer(name, None)
 
     monkeypatch.setattr(CrossScorer, "compare", by_length)
-    monkeypatch.setattr("moot.retrievers._local.open_cross_encoder", opened)
+    monkeypatch.setattr("moot.retrievers._local.open_cross_encoder", open_scorer)
     await index_passages("parts", PASSAGES)
     found = await (await open_retriever("hybrid:parts", reranker="short-first")).search("pump", 2)
     assert [p["title"] for p in found] == ["Lakes", "Part list"]
@@ -92,9 +94,9 @@ async def test_a_failing_encoder_is_an_error(empty_home: Path, monkeypatch: pyte
     await index_passages("parts", PASSAGES)
     hybrid = await open_retriever("hybrid:parts")
 
-    async def fails(query: str) -> list[float]:
+    async def raise_error(query: str) -> list[float]:
         raise WorldError("down", kind="server_error")
 
-    monkeypatch.setattr(hybrid._dense, "embed", fails)  # type: ignore[attr-defined]
+    monkeypatch.setattr(hybrid._dense, "embed", raise_error)  # type: ignore[attr-defined]
     with pytest.raises(WorldError, match="down"):
         await hybrid.search("pump", 1)

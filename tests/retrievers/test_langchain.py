@@ -52,7 +52,7 @@ def module(monkeypatch: pytest.MonkeyPatch, **attributes: object) -> None:
     monkeypatch.setitem(sys.modules, "own", made)
 
 
-async def test_a_users_retriever(folder: Path) -> None:
+async def test_documents_of_a_users_retriever_become_evidence(folder: Path) -> None:
     (folder / "own_shop.py").write_text(OWN)
     retriever = await open_retriever("langchain:own_shop:shelf.shop")
     first, second = await retriever.search("lamps\x00", 5)
@@ -65,7 +65,7 @@ async def test_a_users_retriever(folder: Path) -> None:
     assert await retriever.search(" ", 5) == []
 
 
-async def test_a_vector_store(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_vector_store_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=32))
     await store.aadd_documents([Document("A lake."), Document("A moon."), Document("A river.")])
     module(monkeypatch, store=store)
@@ -86,7 +86,7 @@ async def test_relevance_comes_before_other_scores(monkeypatch: pytest.MonkeyPat
     assert piece["retrievals"][0]["score"] == pytest.approx(0.5)
 
 
-async def test_a_store_without_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_without_scores_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     class Store(InMemoryVectorStore):
         async def asimilarity_search_with_score(self, query, k=4, **options):  # type: ignore[no-untyped-def]
             raise NotImplementedError
@@ -112,7 +112,7 @@ def retriever_that(act: object) -> object:
     return Own()
 
 
-async def test_a_search_that_blocks_does_not_block_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_blocking_search_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
     module(monkeypatch, slow=retriever_that(lambda query: [Document("Late.")] if go.wait(30) else []))
     searching = asyncio.create_task((await open_retriever("langchain:own:slow")).search("lake", 1))
@@ -131,29 +131,29 @@ async def test_a_search_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
 
 
-def angry(query: str) -> object:
+def raise_error(query: str) -> object:
     raise RuntimeError(f"not with {KEY} " + "x" * 1000)
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("act", "message"),
     [
-        (angry, r"RuntimeError: not with \[SHOP_API_KEY\] x"),
+        (raise_error, r"RuntimeError: not with \[SHOP_API_KEY\] x"),
         (lambda q: ["words"], "AttributeError"),
         (len, "TypeError"),
     ],
     ids=["raises", "strings", "number"],
 )
-async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object, said: str) -> None:
+async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object, message: str) -> None:
     monkeypatch.setenv("SHOP_API_KEY", KEY)
     module(monkeypatch, shop=retriever_that(act))
-    with pytest.raises(WorldError, match=f"langchain:own:shop failed \\({said}") as caught:
+    with pytest.raises(WorldError, match=f"langchain:own:shop failed \\({message}") as caught:
         await (await open_retriever("langchain:own:shop")).search("lake", 1)
     assert (caught.value.kind, len(caught.value.detail) < 400) == ("search_failed", True)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("langchain", "is unknown. Known: chroma"),
         ("langchain:own", "is unknown. Known: chroma"),
@@ -167,14 +167,16 @@ async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object,
         ("langchain:..own:x", "cannot be opened"),
     ],
 )
-async def test_objects_that_are_not_retrievers(monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
+async def test_objects_that_are_not_retrievers_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
     module(monkeypatch, make=lambda: None, kind=InMemoryVectorStore)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         await open_retriever(name)
     assert caught.value.kind == "unknown_retriever"
 
 
-async def test_a_module_that_fails(folder: Path) -> None:
+async def test_a_module_that_fails_is_a_user_error(folder: Path) -> None:
     (folder / "own_broken.py").write_text("import os\nos.environ['NOT_THERE_AT_ALL']")
     with pytest.raises(UserError, match="KeyError: 'NOT_THERE_AT_ALL'"):
         await open_retriever("langchain:own_broken:store")

@@ -42,7 +42,7 @@ async def test_changed_files_are_stored_and_their_old_versions_removed(empty_hom
 async def test_searches_by_meaning_and_other_encoders_are_refused(empty_home: Path) -> None:
     await index([Passage(id="a", text="Copper conducts well.")])
     for opening in (open_retriever("hybrid:words"), open_retriever("chroma:words"), index([], "all-MiniLM-L6-v2")):
-        with pytest.raises(UserError, match="built without vectors: only BM25 searches it. Name bm25:words"):
+        with pytest.raises(UserError, match="built without vectors, so only BM25 can search it. Name bm25:words"):
             await opening
 
 
@@ -52,7 +52,7 @@ async def test_damage_is_refused(empty_home: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM passages WHERE id = '1'")
     connection.close()
-    with pytest.raises(UserError, match="it should hold 3 passages and holds 2"):
+    with pytest.raises(UserError, match="it should have 3 passages and has 2"):
         await open_retriever("bm25:words")
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(UserError, match="'words' is damaged: it cannot be opened .file is not a database"):
@@ -62,5 +62,5 @@ async def test_damage_is_refused(empty_home: Path) -> None:
 async def test_corpora_without_vectors_are_not_stored_on_a_chroma_server(
     empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UserError, match="stores no corpus without vectors"):
+    with pytest.raises(UserError, match="cannot store a corpus without vectors"):
         ServerStore("http://127.0.0.1:9", "").create(Manifest("words", "none", 0, 0, complete=False))

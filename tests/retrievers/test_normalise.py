@@ -20,40 +20,40 @@ def piece(text: str = STORY, host: str = "a.test", retriever: str = "tavily", **
     return make_evidence(text=text, retriever=retriever, **{**about, **more})
 
 
-def kept(*found: list[Evidence], k: int = 3, **rules: Any) -> list[Evidence]:
+def normalised(*found: list[Evidence], k: int = 3, **rules: Any) -> list[Evidence]:
     return normalise(found, Rules(k, **rules), NOW)
 
 
 def test_a_result_has_its_time_and_rank() -> None:
-    first, second = kept([piece("One."), piece("Two.")])
+    first, second = normalised([piece("One."), piece("Two.")])
     assert [r["rank"] for p in (first, second) for r in p["retrievals"]] == [1, 2]
     assert first["retrievals"][0]["retrieved"] == "2026-05-01T12:00:30+00:00"
 
 
 def test_one_text_on_two_hosts_is_one_piece_with_two_sources() -> None:
     copy = f"“{STORY.upper()[:-1]}”  "
-    (only,) = kept([piece(), piece(copy, "www.b.test", published="May 3, 2024")])
+    (only,) = normalised([piece(), piece(copy, "www.b.test", published="May 3, 2024")])
     assert (only["text"], only["id"]) == (STORY, piece()["id"])
     url = piece(copy, "www.b.test")["source"]
     assert only.get("also") == [{"source": url, "title": "Bridge", "url": url, "published": "2024-05-03"}]
     assert [r["rank"] for r in only["retrievals"]] == [1, 2]
-    assert kept([piece(), piece(copy, "b.test")], k=1)[0].get("also")
+    assert normalised([piece(), piece(copy, "b.test")], k=1)[0].get("also")
 
 
 @pytest.mark.parametrize("longer", ["This is false: {}", "{} This was denied."])
 def test_of_two_nearly_equal_texts_the_longer_is_kept(longer: str) -> None:
     short, long = piece(f"{STORY} It is said to last."), piece(longer.format(f"{STORY} It is said to last."), "b.test")
     long_story, short_story = piece(longer.format(STORY * 2), "b.test"), piece(STORY * 2)
-    assert len(kept([short, long])) == 2  # the difference is too large
+    assert len(normalised([short, long])) == 2  # the difference is too large
     for found in ([short_story, long_story], [long_story, short_story]):
-        (only,) = kept(found)
+        (only,) = normalised(found)
         assert (only["text"], only["id"]) == (long_story["text"], long_story["id"])
         assert [origin["source"] for origin in only["also"]] == [short_story["source"]]
 
 
 def test_a_page_found_twice_is_one_source() -> None:
     first, second = piece(source="https://a.test/x"), piece(source="https://a.test/x", title="Other", published="2020")
-    (only,) = kept([first], [second])
+    (only,) = normalised([first], [second])
     assert ("also" in only, only["published"], len(only["retrievals"])) == (False, "2020", 2)
 
 
@@ -69,28 +69,28 @@ def test_a_page_found_twice_is_one_source() -> None:
     ],
 )
 def test_one_changed_word_is_other_evidence(old: str, new: str) -> None:
-    assert len(kept([piece(), piece(STORY.replace(old, new), "b.test")])) == 2
+    assert len(normalised([piece(), piece(STORY.replace(old, new), "b.test")])) == 2
 
 
 def test_signs_of_numbers_are_not_treated_as_punctuation() -> None:
     assert not same_text(["-5"], ["5"])
-    assert len(kept([piece("It was -5 degrees."), piece("It was 5 degrees."), piece("It was 5. degrees")])) == 2
+    assert len(normalised([piece("It was -5 degrees."), piece("It was 5 degrees."), piece("It was 5. degrees")])) == 2
     pairs = [("p < 0.05", "p > 0.05"), ("x = y", "x ≠ y"), ("$5", "€5"), ("5%", "5‰"), ("C++", "C#"), ("दिन", "दीन")]
-    assert all(len(kept([piece(one), piece(other)])) == 2 for one, other in pairs)
-    assert len(kept([piece("It fell – 2.5 percent."), piece("It fell - 2.5 percent")])) == 1
+    assert all(len(normalised([piece(one), piece(other)])) == 2 for one, other in pairs)
+    assert len(normalised([piece("It fell – 2.5 percent."), piece("It fell - 2.5 percent")])) == 1
 
 
 def test_a_web_search_keeps_a_maximum_of_pieces_per_host() -> None:
     found = [piece(f"Text {i}.", host) for i, host in enumerate(["a.test", "www.a.test", "a.test", "b.test"])]
-    assert [p["text"] for p in kept(found, max_per_host=2)] == ["Text 0.", "Text 1.", "Text 3."]
-    assert len(kept(found)) == 3
-    assert len(kept([piece(f"Text {i}.", retriever="wikipedia") for i in range(3)], max_per_host=1)) == 3
+    assert [p["text"] for p in normalised(found, max_per_host=2)] == ["Text 0.", "Text 1.", "Text 3."]
+    assert len(normalised(found)) == 3
+    assert len(normalised([piece(f"Text {i}.", retriever="wikipedia") for i in range(3)], max_per_host=1)) == 3
 
 
 def test_sources_take_turns_and_each_gives_k() -> None:
     one, two = [[piece(f"{name} {i}.", retriever="bm25:x") for i in range(3)] for name in ("One", "Two")]
-    assert [p["text"] for p in kept(one, two, k=2)] == ["One 0.", "Two 0.", "One 1.", "Two 1."]
-    assert [p["text"] for p in kept([], two, k=1)] == ["Two 0."]
+    assert [p["text"] for p in normalised(one, two, k=2)] == ["One 0.", "Two 0.", "One 1.", "Two 1."]
+    assert [p["text"] for p in normalised([], two, k=1)] == ["Two 0."]
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_sources_take_turns_and_each_gives_k() -> None:
     ],
 )
 def test_evidence_from_the_claims_day_on_is_left_out(published: str | None, stays: bool) -> None:
-    assert bool(kept([piece(published=published)], published_before=date(2020, 10, 25))) == stays
+    assert bool(normalised([piece(published=published)], published_before=date(2020, 10, 25))) == stays
 
 
 def test_a_copy_from_after_the_claim_is_no_source() -> None:
     late, early = piece(published="2021-01-01"), piece(host="b.test", published="2020-01-01")
-    (only,) = kept([late, early], published_before=date(2020, 10, 25))
+    (only,) = normalised([late, early], published_before=date(2020, 10, 25))
     assert (only["source"], "also" in only) == (early["source"], False)
 
 

@@ -24,9 +24,11 @@ LONG += (
 
 def piece(name: str) -> Evidence:
     """A page of a website, or a passage of a corpus's document (whose name has a colon): ``a1``, ``notes:3``."""
-    kept, _, number = name.rpartition(":") if ":" in name else ("", "", name[1:])
-    if kept:
-        return make_evidence(text=f"Passage {number} of {kept}.", title=kept, source="corpus", retriever="bm25:corpus")
+    corpus, _, number = name.rpartition(":") if ":" in name else ("", "", name[1:])
+    if corpus:
+        return make_evidence(
+            text=f"Passage {number} of {corpus}.", title=corpus, source="corpus", retriever="bm25:corpus"
+        )
     url = f"https://www.{name[0]}.org/{number}"
     return make_evidence(text=f"Page {number} of {name[0]}.", title=name, source=url, url=url, retriever="tavily")
 
@@ -52,8 +54,8 @@ def pieces(names: str) -> list[Evidence]:
     ],
 )
 def test_no_origin_has_more_than_its_share(found: str, pool: str, k: int, joins: str) -> None:
-    kept = within_share(pieces(found), 0.5, pieces(pool), k)
-    assert [p["id"] for p in kept] == [p["id"] for p in pieces(joins)]
+    shown = within_share(pieces(found), 0.5, pieces(pool), k)
+    assert [p["id"] for p in shown] == [p["id"] for p in pieces(joins)]
 
 
 def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
@@ -66,10 +68,10 @@ def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
 
 def test_left_out_pieces_are_recorded_and_the_limit_can_be_turned_off() -> None:
     found = [pieces("a1 a2 a3 a4 b1")]
-    kept, beyond = pool_results(found, Rules(3), NOW, 0.5)
-    assert ([p["title"] for p in kept], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
-    kept, beyond = pool_results(found, Rules(3), NOW, 1.0)
-    assert ([p["title"] for p in kept], beyond) == (["a1", "a2", "a3"], [])
+    shown, beyond = pool_results(found, Rules(3), NOW, 0.5)
+    assert ([p["title"] for p in shown], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
+    shown, beyond = pool_results(found, Rules(3), NOW, 1.0)
+    assert ([p["title"] for p in shown], beyond) == (["a1", "a2", "a3"], [])
 
 
 names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(1, 6)]), unique=True, max_size=10)
@@ -78,15 +80,15 @@ names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(
 @given(found=names, pool=names, share=st.floats(0.05, 1))
 def test_the_share_holds_in_a_search_and_with_the_pool(found: list[str], pool: list[str], share: float) -> None:
     before = within_share([piece(name) for name in pool], share)
-    kept = within_share([piece(name) for name in found], share, before)
-    of = origins([*before, *kept])
-    for joined in (kept, list({p["id"]: p for p in [*before, *kept]}.values())):
-        count = Counter(of[p["id"]] for p in joined)
+    shown = within_share([piece(name) for name in found], share, before)
+    grouped = origins([*before, *shown])
+    for joined in (shown, list({p["id"]: p for p in [*before, *shown]}.values())):
+        count = Counter(grouped[p["id"]] for p in joined)
         assert all(number <= max(1, floor(share * len(joined) + 1e-9)) for number in count.values())
 
 
 def test_a_piece_found_again_does_not_enlarge_the_pool() -> None:
-    kept = within_share(pieces("b1 c1 a2"), 0.5, pieces("a1 b1 c1"))
-    assert [p["title"] for p in kept] == ["b1", "c1", "a2"]
-    kept = within_share(pieces("a1 b1 b2"), 0.5, pieces("a1 b1"))
-    assert [p["title"] for p in kept] == ["a1", "b1"]
+    shown = within_share(pieces("b1 c1 a2"), 0.5, pieces("a1 b1 c1"))
+    assert [p["title"] for p in shown] == ["b1", "c1", "a2"]
+    shown = within_share(pieces("a1 b1 b2"), 0.5, pieces("a1 b1"))
+    assert [p["title"] for p in shown] == ["a1", "b1"]

@@ -41,7 +41,7 @@ def test_the_registered_domain_of_an_address(url: str, domain: str) -> None:
     assert registered_domain(url) == domain
 
 
-def test_websites_collections_and_corpora() -> None:
+def test_each_kind_of_source_has_its_origin() -> None:
     pieces = [
         piece("One.", "https://www.reuters.com/a"),
         piece("Two.", "https://uk.reuters.com/b"),
@@ -53,12 +53,12 @@ def test_websites_collections_and_corpora() -> None:
         piece("Eight.", source="given"),
         piece("Nine.", source="given"),
     ]
-    of = [*origins(pieces).values()]
-    assert of[:7] == ["reuters.com", "reuters.com"] + ["https://en.wikipedia.org/wiki/Quay"] * 2 + [
+    grouped = [*origins(pieces).values()]
+    assert grouped[:7] == ["reuters.com", "reuters.com"] + ["https://en.wikipedia.org/wiki/Quay"] * 2 + [
         "https://en.wikipedia.org/wiki/Mole",
         *["notes: Harbours"] * 2,
     ]
-    assert of[7] != of[8]
+    assert grouped[7] != grouped[8]
 
 
 def test_pages_and_headings_of_a_file_are_one_document(tmp_path: Path) -> None:

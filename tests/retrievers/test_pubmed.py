@@ -16,14 +16,14 @@ def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
     return starter(serve, monkeypatch)
 
 
-def found(*records: str, numbers: tuple[str, ...] = ("11", "12")) -> dict[str, str]:
+def replies(*records: str, numbers: tuple[str, ...] = ("11", "12")) -> dict[str, str]:
     return {"/esearch.fcgi": esearch_reply(*numbers), "/efetch.fcgi": efetch_reply(*records)}
 
 
 async def test_abstracts_become_evidence(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = record("12", abstract="<Abstract><AbstractText>Plain.</AbstractText></Abstract>")
     bare = record("13", abstract="")
-    server = await start(PUBMED, found=found(bare, plain, record("11"), numbers=("11", "13", "14", "12")))
+    server = await start(PUBMED, found=replies(bare, plain, record("11"), numbers=("11", "13", "14", "12")))
     monkeypatch.setenv("NCBI_EMAIL", "us@example.org")
     first, second = await (await open_retriever("pubmed")).search("vitamin c", 4)
     assert (first["title"], first["source"]) == ("Vitamin C and colds", "PubMed 11")
@@ -54,8 +54,8 @@ async def test_the_latest_date_is_sent(start: StartVendor) -> None:
         ("<MedlineDate>Spring</MedlineDate>", None),
     ],
 )
-async def test_dates(start: StartVendor, date: str, published: str | None) -> None:
-    await start(PUBMED, found=found(record("11", date)))
+async def test_dates_are_read_in_every_format(start: StartVendor, date: str, published: str | None) -> None:
+    await start(PUBMED, found=replies(record("11", date)))
     [piece] = await (await open_retriever("pubmed")).search("vitamin c", 3)
     assert piece.get("published") == published
 
@@ -96,7 +96,7 @@ OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><PubmedArticl
     ],
     ids=["html", "json", "error", "no number", "bomb", "outside", "bytes"],
 )
-async def test_records_that_cannot_be_read(start: StartVendor, body: str) -> None:
+async def test_unreadable_records_are_an_error(start: StartVendor, body: str) -> None:
     answer = body.encode(errors="surrogateescape")
     server = await start(PUBMED, lambda n: FOUND if n == 1 else web.Response(body=answer))
     with pytest.raises(MootError) as caught:

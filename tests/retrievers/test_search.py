@@ -87,10 +87,10 @@ async def test_a_corpus_without_words_is_refused_by_lexical_search(empty_home: P
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_fifty_searches_at_once(name: str) -> None:
+async def test_fifty_searches_at_once_find_the_same_as_one_by_one(name: str) -> None:
     queries = [f"{word} {n}" for n in range(10) for word in ("lake", "moon", "river", "tower", "virus")]
-    openers = await asyncio.gather(*(open_retriever(name) for _ in queries))
-    assert len({id(retriever) for retriever in openers}) == 1
-    at_once = await asyncio.gather(*(r.search(q, 3) for r, q in zip(openers, queries, strict=True)))
-    one_by_one = [await openers[0].search(q, 3) for q in queries]
+    retrievers = await asyncio.gather(*(open_retriever(name) for _ in queries))
+    assert len({id(retriever) for retriever in retrievers}) == 1
+    at_once = await asyncio.gather(*(r.search(q, 3) for r, q in zip(retrievers, queries, strict=True)))
+    one_by_one = [await retrievers[0].search(q, 3) for q in queries]
     assert at_once == one_by_one

@@ -41,7 +41,9 @@ async def test_the_latest_date_is_sent(start: StartVendor) -> None:
         (403, '{"message": "Not enough credits", "statusCode": 403}', "quota"),
     ],
 )
-async def test_a_refused_key_and_a_used_up_quota(start: StartVendor, status: int, body: str, kind: str) -> None:
+async def test_a_refused_key_and_a_used_up_quota_are_user_errors(
+    start: StartVendor, status: int, body: str, kind: str
+) -> None:
     await start(SERPER, lambda n: web.Response(text=body, status=status))
     with pytest.raises(UserError) as caught:
         await (await open_retriever("serper")).search("deepest lake", 3)
@@ -52,7 +54,7 @@ async def test_a_refused_key_and_a_used_up_quota(start: StartVendor, status: int
     ("shown", "day"),
     [("Jan 5, 2024", "2024-01-05"), ("September 30, 1999", "1999-09-30"), ("5 hours ago", "5 hours ago"), (None, None)],
 )
-def test_dates(shown: str | None, day: str | None) -> None:
+def test_dates_that_name_a_day_become_iso_dates(shown: str | None, day: str | None) -> None:
     assert day_of(shown) == day
 
 

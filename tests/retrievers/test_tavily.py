@@ -31,14 +31,14 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_the_request(start: StartVendor) -> None:
+async def test_the_request_has_the_search_options(start: StartVendor) -> None:
     server = await start(TAVILY)
     await (await open_retriever("tavily", published_before="2024-03-01")).search("deepest lake", 99)
     assert (server.bodies[0]["max_results"], server.bodies[0]["end_date"]) == (20, "2024-02-29")
 
 
 @pytest.mark.parametrize("status", [403, 432, 433])
-async def test_more_statuses_of_a_used_up_quota(start: StartVendor, status: int) -> None:
+async def test_a_used_up_quota_is_recognised_by_its_status(start: StartVendor, status: int) -> None:
     await start(TAVILY, lambda n: web.Response(status=status))
     with pytest.raises(UserError, match="used up") as caught:
         await (await open_retriever("tavily")).search("deepest lake", 3)

@@ -24,7 +24,7 @@ def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
     return starter(serve, monkeypatch)
 
 
-async def fails(vendor: Vendor, **options: Any) -> MootError:
+async def error_of(vendor: Vendor, **options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
         await (await open_retriever(vendor.name, limits=Limits(**options))).search("deepest lake", 3)
     assert KEY not in caught.value.detail
@@ -81,9 +81,9 @@ async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor
 async def test_refusals_say_what_to_do(
     vendor: Vendor, start: StartVendor, status: int, kind: str, error: type, requests: int
 ) -> None:
-    said = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
-    server = await start(vendor, lambda n: web.Response(text=said, status=status, headers=NOW))
-    caught = await fails(vendor, max_wait=0)
+    message = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
+    server = await start(vendor, lambda n: web.Response(text=message, status=status, headers=NOW))
+    caught = await error_of(vendor, max_wait=0)
     assert (caught.kind, type(caught), caught.attempts, len(server.paths)) == (kind, error, requests, requests)
     assert f"HTTP {status}" in caught.detail
     assert f"[{vendor.key or OTHER_KEY}]" in caught.detail
@@ -92,7 +92,7 @@ async def test_refusals_say_what_to_do(
 @every
 async def test_no_part_of_a_key_is_shown(vendor: Vendor, start: StartVendor) -> None:
     await start(vendor, lambda n: web.Response(text="x" * 180 + KEY, status=400))
-    assert KEY[:6] not in (await fails(vendor)).detail
+    assert KEY[:6] not in (await error_of(vendor)).detail
 
 
 @pytest.mark.parametrize("vendor", [v for v in VENDORS if v.used_up], ids=lambda vendor: vendor.name)
@@ -100,7 +100,7 @@ async def test_a_used_up_quota_is_a_user_error(vendor: Vendor, start: StartVendo
     assert vendor.used_up
     status, body = vendor.used_up
     server = await start(vendor, lambda n: web.Response(text=body, status=status, headers={"Retry-After": "50000"}))
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, type(caught), len(server.paths)) == ("quota", UserError, 1)
     assert "account's plan" in caught.detail
 
@@ -116,19 +116,19 @@ async def test_a_passing_failure_is_retried(vendor: Vendor, start: StartVendor, 
 @every
 async def test_a_retry_after_beyond_the_maximum_is_an_error(vendor: Vendor, start: StartVendor) -> None:
     server = await start(vendor, lambda n: web.Response(status=429, headers={"Retry-After": "3600"}))
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, caught.retry_after, len(server.paths)) == ("rate_limited", 3600, 1)
 
 
 @every
-async def test_a_silent_and_a_missing_server(
+async def test_silent_and_missing_servers_are_retryable_errors(
     vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await start(vendor, lambda n: None)
-    caught = await fails(vendor, attempts=1, timeout=0.2)
+    caught = await error_of(vendor, attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.paths)) == ("timeout", True, 1)
     monkeypatch.setenv(vendor.address, "http://127.0.0.1:9")
-    caught = await fails(vendor, attempts=1)
+    caught = await error_of(vendor, attempts=1)
     assert (caught.kind, caught.retryable) == ("unreachable", True)
     assert vendor.address in caught.detail
 
@@ -141,7 +141,7 @@ async def test_a_silent_and_a_missing_server(
 )
 async def test_other_answers_are_errors_and_not_no_results(vendor: Vendor, start: StartVendor, body: str) -> None:
     server = await start(vendor, lambda n: web.Response(text=body, content_type="text/html"))
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, type(caught), len(server.paths)) == ("bad_response", WorldError, 1)
     assert "cannot be read" in caught.detail
 
@@ -150,7 +150,7 @@ async def test_other_answers_are_errors_and_not_no_results(vendor: Vendor, start
 async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) -> None:
     body = next(iter(vendor.found.values())) + " " * 10_000_000
     server = await start(vendor, lambda n: web.Response(text=body))
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, len(server.paths)) == ("bad_response", 1)
     assert "longer than 5000000 bytes" in caught.detail
 
@@ -158,7 +158,7 @@ async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) ->
 @pytest.mark.parametrize(("vendor", "body"), [(v, body) for v in VENDORS for body in v.odd])
 async def test_other_shapes_are_errors_and_not_no_results(vendor: Vendor, start: StartVendor, body: str) -> None:
     server = await start(vendor, lambda n: web.Response(text=body))
-    assert ((await fails(vendor)).kind, len(server.paths)) == ("bad_response", 1)
+    assert ((await error_of(vendor)).kind, len(server.paths)) == ("bad_response", 1)
 
 
 @every
@@ -167,20 +167,20 @@ async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, se
     elsewhere = await serve(lambda n, body: web.Response())
     to = {"Location": f"{elsewhere.url}/?{KEY}"}
     server = await start(vendor, lambda n: web.Response(status=status, headers=to))
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, len(server.paths), len(elsewhere.paths)) == ("bad_response", 1, 0)
     assert f"HTTP {status}: a redirect" in caught.detail
 
 
 @every
-async def test_invalid_variables(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_variables_are_user_errors(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     if vendor.key:
         monkeypatch.setenv(vendor.key, KEY)
     monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, "ALL_PROXY" in caught.detail) == ("invalid_environment", True)
     monkeypatch.setenv(vendor.address, "not an address")
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, vendor.address in caught.detail) == ("invalid_environment", True)
 
 
@@ -188,7 +188,7 @@ async def test_invalid_variables(vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 async def test_an_invalid_key_is_not_sent(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await start(vendor)
     monkeypatch.setenv(vendor.key, "two\nlines")
-    caught = await fails(vendor)
+    caught = await error_of(vendor)
     assert (caught.kind, len(server.paths)) == ("invalid_environment", 0)
 
 
@@ -201,7 +201,9 @@ async def test_a_missing_key_is_named(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
-async def test_impossible_days(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str) -> None:
+async def test_impossible_days_are_refused(
+    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
     await start(vendor)
     with pytest.raises(UserError, match="published_before") as caught:
         await open_retriever(vendor.name, published_before=day)

@@ -17,15 +17,15 @@ OTHER_KEY = "OTHER_API_KEY"
 """A key in the environment of vendors that need none."""
 
 Rule = Callable[[int], web.Response | None]
-"""The server's response to its n-th request (from 1) in place of the results; an empty `FOUND` lets it return them."""
+"""A function from the number of a request (from 1) to the response; `FOUND` lets the server return its results."""
 FOUND = web.Response()
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """A vendor: the variables of its address and key, and its bodies by the request's path.
+    """A vendor: the variables of its address and key, and its response bodies by the request's path.
 
-    ``used_up`` is what it answers when the account's quota is used up, ``odd`` are answers of other shapes.
+    ``used_up`` is its response if the account's quota is used up; ``odd`` are responses in other formats.
     """
 
     name: str
@@ -45,8 +45,8 @@ def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
 
     async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
         def answer(n: int, body: dict[str, Any]) -> web.Response | None:
-            said = rule(n)
-            return web.Response(text=(found or vendor.found)[server.paths[-1]]) if said is FOUND else said
+            response = rule(n)
+            return web.Response(text=(found or vendor.found)[server.paths[-1]]) if response is FOUND else response
 
         server = await serve(answer)
         monkeypatch.setenv(vendor.address, server.url)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import running_stub
-from tests.installed.package import installed
+from tests.installed.package import install_tutorial
 from tests.service.running import Service, running_service
 
 
@@ -16,6 +16,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A page and two workers, with an installed package that has its own debate."""
     folder = tmp_path_factory.mktemp("service")
     with running_stub(folder / "stub", latency_ms=300) as stub, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(installed(folder)))
+        patch.setenv("PYTHONPATH", str(install_tutorial(folder)))
         with running_service(folder, stub) as found:
             yield found

@@ -44,13 +44,13 @@ CONTEXT = {"model": "openai:stub"}
 
 @cache
 def python() -> str | None:
-    """A Python with the extra `service`: the one in ``MOOT_SERVICE_PYTHON``, else this one; None if neither has it."""
+    """A Python with the extra `service`: ``MOOT_SERVICE_PYTHON`` if set, else this one; None if it lacks the extra."""
     named = str(Path(os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)).absolute())
     found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
     return None if found.returncode else named
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """The missing requirements of these tests; empty if there are none."""
     if python() is None:
         return "no Python with the extra `service` (MOOT_SERVICE_PYTHON)"
@@ -68,25 +68,30 @@ class Service:
     """A running service.
 
     Args:
-        folder: where its processes run.
+        folder: the folder in which its processes run.
         postgres: its database.
         stub: the endpoint that it calls.
-        said: what else `.env` says.
+        variables: further variables of `.env`.
     """
 
     folder: Path
     postgres: Server
     stub: StubEndpoint
-    said: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in (*OURS, "redis")})
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def environment(self, name: str) -> dict[str, str]:
         """The file's variables, with local addresses."""
-        said = {"OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "stub", "POSTGRES_PASSWORD": "unused", **self.said}
-        found = dict(said) if "env_file" in compose()[name] else {}
+        known = {
+            "OPENAI_BASE_URL": self.stub.url,
+            "OPENAI_API_KEY": "stub",
+            "POSTGRES_PASSWORD": "unused",
+            **self.variables,
+        }
+        found = dict(known) if "env_file" in compose()[name] else {}
         for key, value in compose()[name].get("environment", {}).items():
-            text = re.sub(r"\$\{(\w+):[-?]([^}]*)\}", lambda one: said.get(one[1], one[2]), str(value))
+            text = re.sub(r"\$\{(\w+):[-?]([^}]*)\}", lambda one: known.get(one[1], one[2]), str(value))
             text = re.sub(r"^postgresql://.*", self.postgres.url, text)
             text = {"/run/secrets/users": str(self.folder / "users.toml"), "/prices": str(PRICES)}.get(text, text)
             for host, port in (("redis:6379", "redis"), ("chroma:8000", "chroma")):
@@ -112,11 +117,11 @@ class Service:
         """The end of a process's log."""
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
-    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait_for(self, condition: Callable[[], bool], message: str) -> None:
         """Wait until a condition holds."""
         until = time.monotonic() + PATIENCE
-        while not is_so():
-            assert time.monotonic() < until, what
+        while not condition():
+            assert time.monotonic() < until, message
             time.sleep(0.1)
 
     def is_ready(self, name: str) -> bool:
@@ -145,13 +150,13 @@ class Service:
         self.start(name)
         self.wait_for(lambda: self.is_ready(name), f"{name} is not ready")
 
-    def of(self, user: str, process: str = "page") -> httpx.Client:
+    def client_of(self, user: str, process: str = "page") -> httpx.Client:
         """A client of a process, logged in as a user."""
         headers = {"Authorization": f"Bearer {TOKENS[user]}"}
         return httpx.Client(base_url=f"http://127.0.0.1:{self.ports[process]}", headers=headers, timeout=PATIENCE)
 
-    def asked(self, query: str, *values: Any) -> list[Any]:
-        """The rows of a database query."""
+    def query(self, query: str, *values: Any) -> list[Any]:
+        """Query the database; return the rows."""
         with closing(Postgres(self.postgres.url)) as postgres:
             found: list[Any] = postgres.do(lambda cursor: cursor.execute(query, values).fetchall())
             return found
@@ -169,13 +174,13 @@ class Service:
 
 
 @contextmanager
-def running_service(folder: Path, stub: StubEndpoint, said: Mapping[str, str] | None = None) -> Iterator[Service]:
+def running_service(folder: Path, stub: StubEndpoint, variables: Mapping[str, str] | None = None) -> Iterator[Service]:
     """Run a service of one page and two workers, with the users of `LIMITS`."""
     digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
     users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{LIMITS[name]}' for name, digest in digests.items()]
     (folder / "users.toml").write_text("\n".join(users))
     with ExitStack() as stack:
-        service = Service(folder, stack.enter_context(running_postgres()), stub, said or {})
+        service = Service(folder, stack.enter_context(running_postgres()), stub, variables or {})
         stack.callback(service.end)
         service.start_all()
         yield service
@@ -191,7 +196,7 @@ def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **c
 
 def rows(service: Service) -> list[Any]:
     """The rows of unfinished debates, with their worker and its last heartbeat."""
-    return service.asked(
+    return service.query(
         "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
         "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
     )

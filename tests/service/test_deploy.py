@@ -19,7 +19,7 @@ SOURCES = [
 HOME = "MOOT_HOME"
 NOT_SET = {"MOOT_TOKEN"}
 """Compose names users in its place."""
-OF_OTHERS = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
+FOREIGN_VARIABLES = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
 """Variables that uvicorn and Aegra read."""
 
 MODES = ("read_only", "cap_drop", "security_opt", "restart")
@@ -33,27 +33,27 @@ def test_every_variable_is_explained() -> None:
     named = {*re.findall(r"`([A-Z]+_[A-Z_]+)`", page)} - NOT_SET
     assert named <= explained | {*compose()["page"]["environment"]}
     read = {*re.findall(r"\b[A-Z]+_[A-Z_]+\b", "".join(one.read_text() for one in SOURCES))}
-    assert explained - asked <= read | OF_OTHERS
+    assert explained - asked <= read | FOREIGN_VARIABLES
 
 
 def test_each_process_gets_its_variables_and_files() -> None:
-    whole = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())
+    compose_file = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())
     for name in (*OURS[:3], "batch-worker"):
-        said = compose()[name]
-        assert said["env_file"] == [{"path": ".env", "required": False}]
-        mounted = {f"/run/secrets/{one}" for one in said["secrets"]} | {f"/{one}" for one in said["configs"]}
-        assert {said["environment"][variable] for variable in PATHS if variable != HOME} == mounted
-        assert {*said["secrets"]} <= {*whole["secrets"]}
-        assert {*said["configs"]} <= {*whole["configs"]}
+        service = compose()[name]
+        assert service["env_file"] == [{"path": ".env", "required": False}]
+        mounted = {f"/run/secrets/{one}" for one in service["secrets"]} | {f"/{one}" for one in service["configs"]}
+        assert {service["environment"][variable] for variable in PATHS if variable != HOME} == mounted
+        assert {*service["secrets"]} <= {*compose_file["secrets"]}
+        assert {*service["configs"]} <= {*compose_file["configs"]}
     assert f" {HOME}=/tmp/" in (DEPLOY / "Dockerfile").read_text()
     assert read_prices(PRICES)
 
 
 def test_our_containers_are_read_only_and_run_without_privileges() -> None:
     for name in (*OURS, "batch-worker"):
-        said = compose()[name]
-        assert all(said.get(mode) for mode in MODES), name
-        assert "user" not in said
+        service = compose()[name]
+        assert all(service.get(mode) for mode in MODES), name
+        assert "user" not in service
     assert re.search(r"^USER 10001:10001$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     assert all(":" in said["image"] and not said["image"].endswith(":latest") for said in compose().values())
 
@@ -73,14 +73,14 @@ def test_prometheus_reaches_each_process_at_its_port() -> None:
     jobs = imported("yaml").safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
     [ours, queue] = ([target for one in job["static_configs"] for target in one["targets"]] for job in jobs)
     for name, _, port in (target.partition(":") for target in ours):
-        said = compose()[name]
-        assert said["command"][2:6] == ["--host", "0.0.0.0", "--port", port]
-        assert name in said["environment"]["MOOT_ALLOWED_HOSTS"].split(",")
+        service = compose()[name]
+        assert service["command"][2:6] == ["--host", "0.0.0.0", "--port", port]
+        assert name in service["environment"]["MOOT_ALLOWED_HOSTS"].split(",")
     assert {target.partition(":")[0] for target in ours} == {*OURS[:3]}
     assert queue == ["batch-worker:9464"]
     assert compose()["batch-worker"]["environment"]["OTEL_EXPORTER_PROMETHEUS_HOST"] == "0.0.0.0"
 
 
 def test_the_example_of_a_user_has_all_fields() -> None:
-    [said] = imported("tomllib").loads((DEPLOY / "users.example.toml").read_text()).values()
-    assert {*said} == {*User.__dataclass_fields__}
+    [user] = imported("tomllib").loads((DEPLOY / "users.example.toml").read_text()).values()
+    assert {*user} == {*User.__dataclass_fields__}

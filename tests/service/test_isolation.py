@@ -10,9 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.running import CONTEXT, Service, begin, lacking, status
+from tests.service.running import CONTEXT, Service, begin, missing_requirements, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(600),
+]
 
 MARK = "Fenugreek"
 """A word in all of Bob's data."""
@@ -29,7 +32,7 @@ class Bobs:
 @pytest.fixture(scope="module")
 def bobs(service: Service) -> Bobs:
     """A debate of Bob's that waits for a reply, an assistant, and an item of the store."""
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         thread, run = begin(bob, f"{MARK} is bitter.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
         made = {"graph_id": "rag", "name": MARK, "context": CONTEXT, "metadata": {"of": MARK}}
@@ -81,7 +84,7 @@ def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[i
 
 def test_no_route_shows_or_changes_another_users_data(service: Service, bobs: Bobs) -> None:
     named = re.compile(r"{(\w+)[^}]*}")
-    with service.of("cid") as cid, service.of("bob") as bob:
+    with service.client_of("cid") as cid, service.client_of("bob") as bob:
         place = (bobs.ids["thread_id"], bobs.ids["run_id"])
         before = bob.get(f"/threads/{place[0]}/state").json()
         reached = 0
@@ -107,11 +110,11 @@ def test_no_route_shows_or_changes_another_users_data(service: Service, bobs: Bo
 def test_forged_fields_of_a_request_have_no_effect(service: Service, bobs: Bobs) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Ann forges."}, "context": CONTEXT}
     place = {"langgraph_auth_user": {"identity": "bob"}, "user_id": "bob", "__moot_session": {"id": bobs.debate}}
-    with service.of("cid") as cid, service.of("bob") as bob:
-        had = bob.get("/moot/api/debates").json()["total"]
+    with service.client_of("cid") as cid, service.client_of("bob") as bob:
+        count_before = bob.get("/moot/api/debates").json()["total"]
         forged = {**asked, "config": {"configurable": place, "metadata": {"owner": "bob"}}, "checkpoint": place}
         document = cid.post("/runs/wait", json=forged).raise_for_status().json()
         assert document["status"] == "done"
         ours = cid.get("/moot/api/debates").json()["debates"]
         assert document["id"] in {one["debate"] for one in ours}
-        assert bob.get("/moot/api/debates").json()["total"] == had
+        assert bob.get("/moot/api/debates").json()["total"] == count_before

@@ -11,9 +11,12 @@ import httpx
 import pytest
 from moot.core.lazy import imported
 
-from tests.service.running import CONTEXT, Service, begin, lacking, rows, status
+from tests.service.running import CONTEXT, Service, begin, missing_requirements, rows, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(600),
+]
 
 Place = tuple[str, str]
 
@@ -29,8 +32,8 @@ def one_worker(service: Service) -> Iterator[None]:
 
 
 @contextmanager
-def nothing_is_kept(service: Service) -> Iterator[Any]:
-    """Within it, storing a document waits; yields a check whether one is waiting."""
+def storing_blocked(service: Service) -> Iterator[Any]:
+    """Block the storing of documents within this context; yield a function that tells whether one is blocked."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
         holder.execute("LOCK TABLE moot.documents IN SHARE MODE")
@@ -38,7 +41,7 @@ def nothing_is_kept(service: Service) -> Iterator[Any]:
         yield lambda: bool(holder.execute(waits).fetchall())
 
 
-def check_kept(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
+def check_stored(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
     """Check that each run has this status, and that each debate is listed once, as done, with its document's id."""
     service.wait_for(lambda: all(status(client, one) == end for one in places), f"not all ended: {rows(service)}")
     listed = client.get("/moot/api/debates", params={"q": claim}).json()["debates"]
@@ -49,54 +52,54 @@ def check_kept(service: Service, client: httpx.Client, claim: str, places: list[
 
 def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) -> None:
     service.kill("worker-1")
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Cloves are {number} years old.", "standard_prompting") for number in range(4)]
         service.start("worker-1")
-        check_kept(service, bob, "Cloves", places)
+        check_stored(service, bob, "Cloves", places)
 
 
 def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: Service) -> None:
     before = len(service.stub.calls())
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Nutmeg is ground {number} times.") for number in range(4)]
         places += [begin(bob, f"Nutmeg is stored {number} years.", "standard_prompting") for number in range(2)]
         service.wait_for(lambda: len(service.stub.calls()) > before + 4, "no calls")
         service.processes["worker-1"].send_signal(signal.SIGTERM)
         service.processes["worker-1"].wait(60)
         service.start("worker-1")
-        check_kept(service, bob, "Nutmeg", places)
+        check_stored(service, bob, "Nutmeg", places)
 
 
-def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None:
-    with service.of("bob") as bob:
-        with nothing_is_kept(service) as one_waits:
+def test_a_document_is_stored_if_its_worker_was_killed_before(service: Service) -> None:
+    with service.client_of("bob") as bob:
+        with storing_blocked(service) as one_waits:
             place = begin(bob, "Mace is a spice.")
             service.wait_for(one_waits, "no document")
             service.kill("worker-1")
         calls = len(service.stub.calls())
         service.start("worker-1")
-        check_kept(service, bob, "Mace", [place])
+        check_stored(service, bob, "Mace", [place])
         assert len(service.stub.calls()) == calls
 
 
-def test_a_worker_killed_before_it_stored_the_result_of_a_reply(service: Service) -> None:
-    with service.of("bob") as bob:
+def test_the_result_of_a_reply_is_stored_if_its_worker_was_killed_before(service: Service) -> None:
+    with service.client_of("bob") as bob:
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
         asked = {"assistant_id": "society_of_minds", "command": {"resume": {"remark": "It is."}}, "context": CONTEXT}
-        with nothing_is_kept(service) as one_waits:
+        with storing_blocked(service) as one_waits:
             reply = bob.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()["run_id"]
             service.wait_for(one_waits, "no document")
             service.kill("worker-1")
         calls = len(service.stub.calls())
         service.start("worker-1")
-        check_kept(service, bob, "Sumac", [(thread, reply)])
+        check_stored(service, bob, "Sumac", [(thread, reply)])
         assert len(service.stub.calls()) == calls
 
 
 def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) -> None:
     psycopg = imported("psycopg")
-    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
             "CREATE SEQUENCE refused; CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN PERFORM nextval('refused'); RAISE 'no end is noted'; END $$; CREATE TRIGGER refuse BEFORE UPDATE "
@@ -106,12 +109,12 @@ def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) ->
         refusals = "SELECT last_value FROM refused"
         service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "its end was not to be noted")
         owner.execute("DROP FUNCTION refuse CASCADE")
-        check_kept(service, bob, "Sumac", [place])
+        check_stored(service, bob, "Sumac", [place])
 
 
 def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> None:
     psycopg = imported("psycopg")
-    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
             "CREATE SEQUENCE ended; CREATE FUNCTION cut_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             "IF nextval('ended') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$; "
@@ -119,7 +122,7 @@ def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> 
             "EXECUTE FUNCTION cut_off()"
         )
         place = begin(bob, "Turmeric is yellow.", "standard_prompting")
-        check_kept(service, bob, "Turmeric", [place])
+        check_stored(service, bob, "Turmeric", [place])
         assert owner.execute("SELECT last_value FROM ended").fetchone() > (1,)
         assert len([one for one in service.stub.prompts() if "Turmeric is yellow." in one]) == 1
         owner.execute("DROP FUNCTION cut_off CASCADE; DROP SEQUENCE ended")
@@ -127,7 +130,7 @@ def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> 
 
 def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Service) -> None:
     psycopg = imported("psycopg")
-    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
             "CREATE SEQUENCE claims; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             "IF nextval('claims') = 1 THEN NEW.status = 'pending'; NEW.claimed_by = NULL; NEW.lease_expires_at = NULL; "
@@ -135,16 +138,16 @@ def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Serv
             "(OLD.status = 'pending' AND NEW.claimed_by IS NOT NULL) EXECUTE FUNCTION lose()"
         )
         place = begin(bob, "Fennel is tall.", "standard_prompting")
-        check_kept(service, bob, "Fennel", [place])
+        check_stored(service, bob, "Fennel", [place])
         assert owner.execute("SELECT last_value FROM claims").fetchone() == (2,)
         owner.execute("DROP FUNCTION lose CASCADE; DROP SEQUENCE claims")
 
 
 def test_leases_of_one_worker_have_different_names(service: Service) -> None:
     claims = "SELECT claimed_by FROM runs WHERE status = 'running' AND claimed_by IS NOT NULL"
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Ginger grows {number} years.") for number in range(3)]
-        service.wait_for(lambda: len(service.asked(claims)) > 1, "no two debates run")
-        names = service.asked(claims)
+        service.wait_for(lambda: len(service.query(claims)) > 1, "no two debates run")
+        names = service.query(claims)
         assert len({*names}) == len(names)
-        check_kept(service, bob, "Ginger", places)
+        check_stored(service, bob, "Ginger", places)

@@ -8,45 +8,48 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.running import CONTEXT, TOKENS, Service, begin, lacking, status
+from tests.service.running import CONTEXT, TOKENS, Service, begin, missing_requirements, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(600),
+]
 
 PRICED = {"model": "openai:gpt-5"}
 
 
-def debated(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
+def run_debate(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
     """Run a debate to its end."""
     asked = {"assistant_id": "standard_prompting", "input": {"claim": claim}, "context": context}
     return client.post("/runs/wait", json={**asked, **more})
 
 
-def check_refused(answer: httpx.Response, why: str) -> None:
+def check_refused(answer: httpx.Response, reason: str) -> None:
     """Check that a request was refused because of the quota."""
     assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
-    assert why in answer.json()["detail"]
+    assert reason in answer.json()["detail"]
 
 
-def logged_in(client: httpx.Client, user: str) -> str:
-    """The numbers that the page shows a user after the log-in."""
+def log_in(client: httpx.Client, user: str) -> str:
+    """Log a user in; return the page with the user's numbers."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
         return browser.get("/moot/login").text
 
 
 def test_spent_money_counts_against_the_quota(service: Service) -> None:
-    with service.of("dee") as dee:
-        assert debated(dee, "Dill is green.").json()["status"] == "done"
-        check_refused(debated(dee, "Dill is blue."), "spent $")
+    with service.client_of("dee") as dee:
+        assert run_debate(dee, "Dill is green.").json()["status"] == "done"
+        check_refused(run_debate(dee, "Dill is blue."), "spent $")
         for one in dee.get("/moot/api/debates").json()["debates"]:
             dee.request("DELETE", f"/moot/api/debates/{one['id']}").raise_for_status()
         assert dee.get("/moot/api/debates").json()["total"] == 0
-        check_refused(debated(dee, "Dill is red."), "spent $")
-        assert "In the last 24 hours: 1 debates, " in logged_in(dee, "dee")
+        check_refused(run_debate(dee, "Dill is red."), "spent $")
+        assert "In the last 24 hours: 1 debates, " in log_in(dee, "dee")
 
 
 def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
-    with service.of("eve") as eve:
+    with service.client_of("eve") as eve:
         own = {"graph_id": "standard_prompting", "context": CONTEXT}
         assert eve.post("/assistants", json=own).json()["kind"] == "invalid_setting"
         debaters = [{"name": name, "retriever": "bm25", "model": "openai:stub"} for name in ("one", "two")]
@@ -59,39 +62,39 @@ def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
             (PRICED, {"command": {"update": {"settings": CONTEXT}}, "input": None}),
             ({}, {}),  # the default model
         ):
-            refused = debated(eve, "Leeks are long.", context, **more)
+            refused = run_debate(eve, "Leeks are long.", context, **more)
             assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting"), refused.text
             assert "No price is known for " in refused.json()["detail"]
         assert len(service.stub.prompts()) == before
-        assert debated(eve, "Leeks are short.").json()["status"] == "done"
-        assert "In the last 24 hours: 1 debates" in logged_in(eve, "eve")
+        assert run_debate(eve, "Leeks are short.").json()["status"] == "done"
+        assert "In the last 24 hours: 1 debates" in log_in(eve, "eve")
 
 
 def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
-    with service.of("fay") as fay:
+    with service.client_of("fay") as fay:
         asking = "INSERT INTO moot.spent (id, person, tokens) VALUES ('untold', 'fay', 0) RETURNING 1"
-        assert service.asked(asking)
-        check_refused(debated(fay, "Chives are thin."), "the cost of 1 of your debates is not known")
-        assert service.asked("DELETE FROM moot.spent WHERE id = 'untold' RETURNING 1")
+        assert service.query(asking)
+        check_refused(run_debate(fay, "Chives are thin."), "the cost of 1 of your debates is not known")
+        assert service.query("DELETE FROM moot.spent WHERE id = 'untold' RETURNING 1")
 
 
 def test_used_tokens_count_against_the_quota(service: Service) -> None:
-    with service.of("ida") as ida:
-        assert debated(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
-        check_refused(debated(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may have 10")
+    with service.client_of("ida") as ida:
+        assert run_debate(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
+        check_refused(run_debate(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may use 10")
 
 
 def test_finding_claims_counts_against_the_quota(service: Service) -> None:
-    with service.of("fay") as fay:
+    with service.client_of("fay") as fay:
         asked = {"assistant_id": "find_claims", "input": {"text": "The bridge opened in 1932."}, "context": PRICED}
         assert fay.post("/runs/wait", json=asked).raise_for_status().json()["status"] == "done"
-        assert service.asked("SELECT tokens > 0, usd > 0 FROM moot.spent WHERE person = 'fay'") == [(True, True)]
-        check_refused(debated(fay, "The bridge is red."), "spent $")
+        assert service.query("SELECT tokens > 0, usd > 0 FROM moot.spent WHERE person = 'fay'") == [(True, True)]
+        check_refused(run_debate(fay, "The bridge is red."), "spent $")
 
 
 def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None:
     def ask(number: int) -> int:
-        with service.of("gus", ("page", "worker-1", "worker-2")[number % 3]) as gus:
+        with service.client_of("gus", ("page", "worker-1", "worker-2")[number % 3]) as gus:
             asked = {"assistant_id": "standard_prompting", "input": {"claim": f"No {number}."}, "context": CONTEXT}
             return gus.post("/runs", json=asked).status_code
 
@@ -101,7 +104,7 @@ def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None
 
 
 def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
-    with service.of("hal") as hal:
+    with service.client_of("hal") as hal:
         thread, run = begin(hal, "Basil is sweet.", ask_person=["remark"])
         service.wait_for(lambda: status(hal, (thread, run)) == "interrupted", "nobody is asked")
         waits = hal.get(f"/threads/{thread}/state").json()["checkpoint"]
@@ -119,7 +122,7 @@ def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
 
 
 def test_a_state_cannot_name_another_users_corpus(service: Service) -> None:
-    with service.of("ann") as ann:
+    with service.client_of("ann") as ann:
         thread, run = begin(ann, "Thyme grows.", ask_person=["remark"])
         service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "nobody is asked")
         settings = {"settings": {"sources": ["chroma:law"]}}

@@ -13,9 +13,12 @@ import httpx
 import pytest
 
 from tests.conftest import free_port
-from tests.service.running import CONTEXT, TOKENS, Service, begin, lacking, python, rows, status
+from tests.service.running import CONTEXT, TOKENS, Service, begin, missing_requirements, python, rows, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(900),
+]
 
 
 ENDS = """
@@ -35,7 +38,7 @@ run()
 def test_a_terminated_process_ends_after_its_work(service: Service) -> None:
     service.ports["third"] = free_port()
     words = ["service", "--port", str(service.ports["third"]), "--at-once", "2"]
-    with service.of("bob", "third") as bob, (service.folder / "third.log").open("wb") as log:
+    with service.client_of("bob", "third") as bob, (service.folder / "third.log").open("wb") as log:
         command, environment = [python() or "", "-c", ENDS, *words], os.environ | service.environment("worker-1")
         process = service.processes["third"] = subprocess.Popen(
             command, env=environment, cwd=service.folder, stdout=log, stderr=log
@@ -46,11 +49,11 @@ def test_a_terminated_process_ends_after_its_work(service: Service) -> None:
         assert process.wait(60) == 0, service.log("third")
     del service.processes["third"]
     assert "sent" in service.log("third")
-    assert "taken apart" not in service.log("third"), "that takes Python seconds, or half a minute on a busy machine"
+    assert "taken apart" not in service.log("third"), "the process finalised its interpreter, which takes seconds"
 
 
 def test_a_worker_runs_a_debate_and_the_page_shows_it_to_its_user_only(service: Service) -> None:
-    with service.of("ann") as ann, service.of("bob") as bob:
+    with service.client_of("ann") as ann, service.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "Bees dance."}, "context": CONTEXT}
         document = bob.post("/runs/wait", json=asked).raise_for_status().json()
         assert document["status"] == "done"
@@ -73,7 +76,7 @@ def test_a_worker_runs_a_debate_and_the_page_shows_it_to_its_user_only(service: 
 
 def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Service) -> None:
     before = len(service.stub.calls())
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Saffron is sold in {number} shades.") for number in range(12)]
         for number, worker in enumerate(("worker-1", "worker-2")):
             most = before + 30 * (number + 1)
@@ -84,8 +87,8 @@ def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Servic
         entries = bob.get("/moot/api/debates", params={"q": "Saffron"}).json()
         assert entries["total"] == 12
         assert {one["status"] for one in entries["debates"]} == {"done"}, rows(service)
-        kept = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
-    needed = sum(len(document["calls"]) for document in kept)
+        documents = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
+    needed = sum(len(document["calls"]) for document in documents)
     assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # at most the calls in flight were made again
 
 
@@ -93,7 +96,7 @@ def test_a_repeated_request_is_one_debate(service: Service) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Salt is sweet."}, "context": CONTEXT}
 
     def ask(user: str, process: str) -> Any:
-        with service.of(user, process) as client:
+        with service.client_of(user, process) as client:
             answer = client.post("/runs/wait", json=asked, headers={"Idempotency-Key": "salt"})
             return answer.raise_for_status().json().get("id")
 
@@ -113,7 +116,7 @@ def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Servic
         words = ["--corpus", corpus, "--embedder", "openai:emb"]
         done = subprocess.run([*command, *words], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    with service.of("ann") as ann, service.of("bob") as bob:
+    with service.client_of("ann") as ann, service.client_of("bob") as bob:
         assert ann.get("/moot/api/choices").json()["corpora"] == ["press"]
         assert {"law", "press"} <= {*bob.get("/moot/api/choices").json()["corpora"]}
         asked = {"assistant_id": "rag", "input": {"claim": "The bridge is red."}}
@@ -147,7 +150,7 @@ def test_mcp_is_answered_without_langgraphs_own_endpoint(service: Service) -> No
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return ann.post("/mcp", json=message).raise_for_status().json()
 
-    with service.of("ann") as ann:
+    with service.client_of("ann") as ann:
         assert asked("initialize", protocolVersion="2025-06-18")["result"]["serverInfo"]["name"] == "moot"
         assert ann.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
         assert "standard_prompting" in {tool["name"] for tool in asked("tools/list")["result"]["tools"]}
@@ -160,7 +163,7 @@ def test_mcp_is_answered_without_langgraphs_own_endpoint(service: Service) -> No
 
 
 def test_a_worker_runs_a_debate_of_an_installed_package(service: Service) -> None:
-    with service.of("cid") as cid:
+    with service.client_of("cid") as cid:
         asked = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": CONTEXT | {"max_rounds": 1}}
         document = cid.post("/runs/wait", json=asked).raise_for_status().json()
         assert (document["graph"], document["status"], document["error"]) == ("chaired", "done", None)
@@ -169,15 +172,15 @@ def test_a_worker_runs_a_debate_of_an_installed_package(service: Service) -> Non
 
 
 def test_a_user_cannot_exceed_the_quota_of_debates(service: Service) -> None:
-    with service.of("ann") as ann:
+    with service.client_of("ann") as ann:
         refused = None
-        begun: Counter[int] = Counter()
+        started: Counter[int] = Counter()
         for number in range(31):
             asked = {"assistant_id": "standard_prompting", "input": {"claim": f"No {number}."}, "context": CONTEXT}
             refused = ann.post("/runs", json=asked)
-            begun[refused.status_code] += 1
+            started[refused.status_code] += 1
         assert refused is not None
         assert (refused.status_code, refused.json()["kind"]) == (429, "quota")
-        assert begun[200] < 30
-    with service.of("bob") as bob:
+        assert started[200] < 30
+    with service.client_of("bob") as bob:
         assert status(bob, begin(bob, "Bob goes on.", "standard_prompting")) in ("pending", "running", "success")

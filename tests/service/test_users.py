@@ -16,7 +16,7 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("said", "fault"),
+    ("content", "fault"),
     [
         ("", "names no user"),
         ("[ann", "not valid TOML"),
@@ -28,14 +28,16 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
         (f'[ann]\ntoken_sha256 = "{DIGEST}"\n[bob]\ntoken_sha256 = "{DIGEST}"', "the same token"),
     ],
 )
-def test_an_invalid_file_of_users(said: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "users.toml").write_text(said)
+def test_an_invalid_file_of_users_is_refused(
+    content: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "users.toml").write_text(content)
     monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
     with pytest.raises(UserError, match=fault):
         read_users()
 
 
-def test_a_missing_file_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_of_users_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_USERS", raising=False)
     assert read_users() is None
     monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")
@@ -45,16 +47,16 @@ def test_a_missing_file_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_session_expires_and_cannot_be_forged() -> None:
     users = Users({"ann": User(DIGEST), "bob": User(OTHER)})
-    assert (users.of_token(b"a token"), users.of_token(b"no token")) == ("ann", None)
-    cookie = users.session("ann", 60)
-    assert users.of_session(cookie) == "ann"
+    assert (users.user_of_token(b"a token"), users.user_of_token(b"no token")) == ("ann", None)
+    cookie = users.session_cookie("ann", 60)
+    assert users.user_of_session(cookie) == "ann"
     name, until, signature = cookie.split(".")
-    assert users.of_session(f"{name}.{int(until) + 60}.{signature}") is None
-    assert users.of_session(cookie.replace("ann.", "bob.")) is None
-    assert users.of_session(users.session("ann", -1)) is None
-    assert Users({"ann": User(OTHER)}).of_session(cookie) is None  # she has a new token now
+    assert users.user_of_session(f"{name}.{int(until) + 60}.{signature}") is None
+    assert users.user_of_session(cookie.replace("ann.", "bob.")) is None
+    assert users.user_of_session(users.session_cookie("ann", -1)) is None
+    assert Users({"ann": User(OTHER)}).user_of_session(cookie) is None  # she has a new token now
     for odd in ("", "ann", "ann..", f"ann.x.{signature}", f"ann.{until}.é"):
-        assert users.of_session(odd) is None
+        assert users.user_of_session(odd) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_a_session_expires_and_cannot_be_forged() -> None:
     ],
 )
 def test_a_corpus_is_readable_by_the_named_users(body: object) -> None:
-    with pytest.raises(UserError, match="'law' is not for you"):
+    with pytest.raises(UserError, match="may not read the corpus 'law'"):
         check_corpora(body, User(DIGEST, corpora=("press",)))
     check_corpora(body, User(DIGEST, corpora=("press", "law")))
     check_corpora(body, User(DIGEST))

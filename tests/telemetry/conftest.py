@@ -10,7 +10,7 @@ import pytest
 from moot.core.telemetry import switch
 from moot.core.telemetry.instruments import Telemetry
 from moot.nodes._telemetry import observed
-from moot.nodes._telemetry.start import _prepare
+from moot.nodes._telemetry.start import _prepare_instruments
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -33,7 +33,9 @@ class Recorded:
     def points(self, metric: str, **wanted: Any) -> list[Any]:
         """A metric's points with these attributes; a dot in a name is written as two underscores."""
         data: Any = self.reader.get_metrics_data()
-        found: list[Any] = [one for of in data.resource_metrics for scope in of.scope_metrics for one in scope.metrics]
+        found: list[Any] = [
+            one for resource in data.resource_metrics for scope in resource.scope_metrics for one in scope.metrics
+        ]
         points = [point for one in found if one.name == metric for point in one.data.data_points]
         asked = {name.replace("__", "."): value for name, value in wanted.items()}
         return [point for point in points if set(asked.items()) <= set(point.attributes.items())]
@@ -60,9 +62,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     tracers.add_span_processor(SimpleSpanProcessor(made.exporter))
     meters = MeterProvider([made.reader])
     seen = Telemetry(tracers, meters)
-    monkeypatch.setattr(switch, "_on", seen)
+    monkeypatch.setattr(switch, "_current", seen)
     observed.prices.cache_clear()
-    _prepare(seen)
+    _prepare_instruments(seen)
     yield made
     tracers.shutdown()
     meters.shutdown()

@@ -34,7 +34,7 @@ class Receiver(ThreadingHTTPServer):
         self.spans: list[tuple[str, dict[str, Any]]] = []
         self.resources: list[dict[str, Any]] = []
         self.points: dict[tuple[Any, ...], float] = {}
-        self.came = threading.Condition()
+        self.received = threading.Condition()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -43,19 +43,19 @@ class Receiver(ThreadingHTTPServer):
 
     def take(self, path: str, body: bytes) -> None:
         """Process one upload."""
-        with self.came:
+        with self.received:
             self.raw += body
             if path == "/v1/traces":
-                for of in ExportTraceServiceRequest.FromString(body).resource_spans:
-                    self.resources.append(attributes_of(of.resource))
-                    self.spans += [(span.name, attributes_of(span)) for s in of.scope_spans for span in s.spans]
+                for uploaded in ExportTraceServiceRequest.FromString(body).resource_spans:
+                    self.resources.append(attributes_of(uploaded.resource))
+                    self.spans += [(span.name, attributes_of(span)) for s in uploaded.scope_spans for span in s.spans]
             else:
-                for of in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                    self.resources.append(attributes_of(of.resource))
-                    process = attributes_of(of.resource)["service.instance.id"]
-                    for metric in (metric for scope in of.scope_metrics for metric in scope.metrics):
+                for uploaded in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                    self.resources.append(attributes_of(uploaded.resource))
+                    process = attributes_of(uploaded.resource)["service.instance.id"]
+                    for metric in (metric for scope in uploaded.scope_metrics for metric in scope.metrics):
                         self._keep(process, metric)
-            self.came.notify_all()
+            self.received.notify_all()
 
     def _keep(self, process: str, metric: Any) -> None:
         kind = metric.WhichOneof("data")
@@ -66,12 +66,14 @@ class Receiver(ThreadingHTTPServer):
     def total(self, metric: str, **wanted: Any) -> float:
         """Over all processes: the sum of a metric, or the number of values in a histogram."""
         asked = {(name.replace("__", "."), value) for name, value in wanted.items()}
-        return sum(value for (_, name, *of), value in self.points.items() if name == metric and asked <= {*of})
+        return sum(
+            value for (_, name, *attributes), value in self.points.items() if name == metric and asked <= {*attributes}
+        )
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until the received data satisfies a condition, or the time for a test is over."""
-        with self.came:
-            assert self.came.wait_for(known, timeout=120), self.points
+        """Wait until the received data satisfies a condition; fail after the time limit of a test."""
+        with self.received:
+            assert self.received.wait_for(known, timeout=120), self.points
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -13,7 +13,7 @@ from moot.core.telemetry.instruments import CAPTURE, captures_content
 from moot.graphs import load_graph
 from moot.graphs.society_of_minds import graph as society
 from moot.graphs.standard_prompting import graph as prompting
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from opentelemetry.trace import StatusCode
 
 from tests.conftest import CLAIM, StartStub
@@ -24,39 +24,45 @@ CALL = {"gen_ai__operation__name": "chat", "gen_ai__provider__name": "openai", "
 KEY = "sk-canary-2f7f7c1d9a44e0b8"
 
 
-def settings(system: str = "society_of_minds", **more: Any) -> Any:
+def settings_of(system: str = "society_of_minds", **more: Any) -> Any:
     return load_graph(system).settings(**{"model": MODEL, **more})
 
 
 async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
-    document = await society.ainvoke({"claim": CLAIM}, context=settings(max_rounds=2))
+    document = await society.ainvoke({"claim": CLAIM}, context=settings_of(max_rounds=2))
     [root] = recorded.spans("invoke_workflow")
     assert root.parent is None
     assert (root.name, root.status.status_code) == ("invoke_workflow society_of_minds", StatusCode.UNSET)
-    told = dict(root.attributes or {})
-    assert (told["gen_ai.conversation.id"], told["moot.status"]) == (document["id"], "done")
-    assert (told["moot.calls"], told["moot.stop_reason"]) == (document["usage"]["calls"], document["stop_reason"])
+    debate_attributes = dict(root.attributes or {})
+    assert (debate_attributes["gen_ai.conversation.id"], debate_attributes["moot.status"]) == (document["id"], "done")
+    assert (debate_attributes["moot.calls"], debate_attributes["moot.stop_reason"]) == (
+        document["usage"]["calls"],
+        document["stop_reason"],
+    )
     names = {span.context.span_id: span for span in recorded.spans()}
     calls = recorded.spans("chat")
     assert len(calls) == len(document["calls"]) > 2
-    for call, noted in zip(calls, sorted(document["calls"], key=lambda one: one["round"]), strict=True):
-        said = dict(call.attributes or {})
+    for call, record in zip(calls, sorted(document["calls"], key=lambda one: one["round"]), strict=True):
+        call_attributes = dict(call.attributes or {})
         assert call.parent
         node = names[call.parent.span_id]
         assert node.parent
         assert node.parent.span_id == root.context.span_id
-        assert node.name == said["moot.node"] == noted["node"]
-        assert (said["gen_ai.conversation.id"], said["moot.round"]) == (document["id"], noted["round"])
-        assert said["gen_ai.usage.input_tokens"]
+        assert node.name == call_attributes["moot.node"] == record["node"]
+        assert (call_attributes["gen_ai.conversation.id"], call_attributes["moot.round"]) == (
+            document["id"],
+            record["round"],
+        )
+        assert call_attributes["gen_ai.usage.input_tokens"]
     assert {dict(call.attributes or {})["gen_ai.agent.name"] for call in calls} == {
         c["agent"] for c in document["calls"]
     }
 
 
-async def test_metrics_count_what_the_document_counts(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_metrics_equal_the_counts_of_the_document(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
-    document = await society.ainvoke({"claim": CLAIM}, context=settings(max_rounds=1))
+    document = await society.ainvoke({"claim": CLAIM}, context=settings_of(max_rounds=1))
     used = document["usage"]
     assert recorded.count("gen_ai.client.operation.duration", **CALL) == used["calls"]
     assert recorded.sum("gen_ai.client.token.usage", **CALL, gen_ai__token__type="input") == used["prompt_tokens"]
@@ -76,7 +82,7 @@ async def test_metrics_count_what_the_document_counts(recorded: Recorded, start_
 
 async def test_refused_requests_are_counted_within_their_call(recorded: Recorded, start_stub: StartStub) -> None:
     stub = start_stub([{"status": 429, "retry_after": "0", "times": 2}])
-    document = await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting"))
+    document = await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     assert (document["status"], document["calls"][0]["attempts"], len(stub.calls())) == ("done", 3, 3)
     assert recorded.sum("moot.endpoint.refusals", moot__asked=MODEL) == 2
     assert recorded.count("gen_ai.client.operation.duration", **CALL) == 1
@@ -87,7 +93,7 @@ async def test_refused_requests_are_counted_within_their_call(recorded: Recorded
 
 async def test_failures_have_their_kind(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
-    document = await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting"))
+    document = await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     assert document["error"]["kind"] == "authentication"
     failed = {"error__type": "authentication"}
     assert recorded.count("gen_ai.client.operation.duration", **CALL, **failed) == 1
@@ -98,14 +104,14 @@ async def test_failures_have_their_kind(recorded: Recorded, start_stub: StartStu
 
 async def test_unusable_replies_have_their_own_outcome(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub([{"reply": "No JSON.", "times": 1}])
-    await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting"))
+    await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     outcomes = {p.attributes["moot.outcome"]: p.value for p in recorded.points("moot.replies")}
     assert outcomes == {"unparsed": 1, "ok": 1}
 
 
 async def test_an_interrupted_debate_ends_its_spans(recorded: Recorded, start_stub: StartStub) -> None:
     stub = start_stub([{"delay_ms": 600_000}])
-    running = asyncio.create_task(prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting")))
+    running = asyncio.create_task(prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting")))
     while not stub.requests():
         await asyncio.sleep(0.01)
     assert recorded.sum("moot.debates.running") == 1
@@ -123,7 +129,7 @@ async def test_calls_from_the_ledger_are_not_counted(recorded: Recorded, start_s
     stub = start_stub()
     for _ in range(2):
         with ledger_use(LedgerUse("reuse")):
-            document = await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting"))
+            document = await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
     assert document["calls"][0]["from_ledger"]
     assert len(stub.calls()) == len(recorded.spans("chat")) == recorded.count("gen_ai.client.operation.duration") == 1
     assert recorded.count("moot.debate.duration", moot__status="done") == 2
@@ -131,14 +137,14 @@ async def test_calls_from_the_ledger_are_not_counted(recorded: Recorded, start_s
 
 async def test_an_unknown_price_is_not_zero(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
-    await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting", model="openai:nobody-knows"))
+    await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting", model="openai:nobody-knows"))
     assert recorded.points("moot.cost.usd") == []
     assert recorded.sum("moot.calls.unpriced", gen_ai__request__model="nobody-knows") == 1
 
 
 async def test_searches_are_operations(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
-    await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=settings("rag", sources=("bm25:demo-news",)))
+    await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=settings_of("rag", sources=("bm25:demo-news",)))
     wanted = {"gen_ai__operation__name": "retrieval", "gen_ai__data_source__id": "bm25:demo-news"}
     assert recorded.count("gen_ai.client.operation.duration", **wanted) == len(recorded.spans("retrieval")) == 1
 
@@ -147,7 +153,7 @@ async def test_a_debate_within_a_debate_is_in_its_tree(recorded: Recorded, start
     start_stub()
     reads = {"agents": [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "two")]}
     inner = {"debate": "society_of_minds", "debate_settings": {"max_rounds": 1}}
-    document = await load_graph("gated").graph.ainvoke({"claim": CLAIM}, context=settings("gated", **reads, **inner))
+    document = await load_graph("gated").graph.ainvoke({"claim": CLAIM}, context=settings_of("gated", **reads, **inner))
     [root] = recorded.spans("invoke_workflow")
     spans = {span.context.span_id: span for span in recorded.spans()}
     for span in recorded.spans("chat"):
@@ -165,16 +171,16 @@ async def test_content_is_recorded_only_if_it_is_turned_on(
     monkeypatch.setenv("EXAMPLE_API_KEY", KEY)
     recorded: Recorded = request.getfixturevalue("recorded")
     start_stub([{"fields": {"rationale": "MARKED-REPLY"}}])
-    await prompting.ainvoke({"claim": f"MARKED-CLAIM {KEY} is a mammal."}, context=settings("standard_prompting"))
+    await prompting.ainvoke({"claim": f"MARKED-CLAIM {KEY} is a mammal."}, context=settings_of("standard_prompting"))
     text = recorded.text()
     assert KEY not in text
     assert ("MARKED-CLAIM" in text, "MARKED-REPLY" in text) == (wanted, wanted)
     if wanted:
-        told = dict(recorded.spans("chat")[0].attributes or {})
-        sent = json.loads(str(told["gen_ai.input.messages"]))
+        attributes = dict(recorded.spans("chat")[0].attributes or {})
+        sent = json.loads(str(attributes["gen_ai.input.messages"]))
         assert [message["role"] for message in sent] == ["system", "user"]
         assert "MARKED-CLAIM [EXAMPLE_API_KEY]" in sent[1]["parts"][0]["content"]
-        assert json.loads(str(told["gen_ai.output.messages"]))[0]["finish_reason"] == "stop"
+        assert json.loads(str(attributes["gen_ai.output.messages"]))[0]["finish_reason"] == "stop"
 
 
 def test_the_setting_for_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +192,7 @@ def test_the_setting_for_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_callers_cannot_create_unlimited_time_series(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     for number in range(102):
-        context = settings("standard_prompting", model=f"openai:m{number}")
+        context = settings_of("standard_prompting", model=f"openai:m{number}")
         await prompting.ainvoke({"claim": CLAIM}, context=context)
     names = {p.attributes["gen_ai.request.model"] for p in recorded.points("gen_ai.client.operation.duration")}
     assert len(names) <= 101
@@ -200,6 +206,6 @@ async def test_a_users_price_is_used(
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     recorded: Recorded = request.getfixturevalue("recorded")
     start_stub()
-    context = settings("standard_prompting", model="openai:nobody-knows")
+    context = settings_of("standard_prompting", model="openai:nobody-knows")
     document = await prompting.ainvoke({"claim": CLAIM}, context=context)
     assert recorded.sum("moot.cost.usd") == pytest.approx(document["usage"]["prompt_tokens"])

@@ -54,5 +54,6 @@ def test_a_worker_shows_the_queue_and_its_processes_their_calls(start_stub: Star
     assert receiver.total("moot.debate.duration", moot__status="done") == ROWS
     assert receiver.total("moot.cost.usd") > 0
     assert len([name for name, _ in receiver.spans if name == "invoke_workflow standard_prompting"]) >= ROWS
-    assert len({of["service.instance.id"] for of in receiver.resources}) == 4  # two workers, one process each
+    processes = {resource["service.instance.id"] for resource in receiver.resources}
+    assert len(processes) == 4  # two workers, one process each
     assert "debate begun" in (tmp_path / "log").read_text()

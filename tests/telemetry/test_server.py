@@ -17,8 +17,8 @@ from tests.serving import QUIET, Server, running
 from tests.telemetry.receiver import receiving
 from tests.web.test_auth import ADA, HOOK
 
-TOKEN, OF_METRICS = "correct-horse-battery-staple", "prometheus-battery-staple"
-BEARER, SCRAPER = {"authorization": f"Bearer {TOKEN}"}, {"authorization": f"Bearer {OF_METRICS}"}
+TOKEN, METRICS_TOKEN = "correct-horse-battery-staple", "prometheus-battery-staple"
+BEARER, SCRAPER = {"authorization": f"Bearer {TOKEN}"}, {"authorization": f"Bearer {METRICS_TOKEN}"}
 MARKED = "MARKED: the platypus lays eggs."
 RUN: dict[str, Any] = {
     "assistant_id": "standard_prompting",
@@ -39,7 +39,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with a token, and another token for metrics; its log is JSON lines."""
     folder = tmp_path_factory.mktemp("locked")
     logs = {"LOG_JSON": "true", "LOG_LEVEL": "INFO"}
-    yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=OF_METRICS, **logs)
+    yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=METRICS_TOKEN, **logs)
 
 
 def sample(text: str, name: str, *labels: str) -> float:
@@ -97,7 +97,7 @@ def test_no_other_website_reads_metrics(locked: Server) -> None:
         assert locked.refused("/metrics", headers=SCRAPER | headers)[0] == 403
 
 
-@pytest.mark.parametrize("token", ["", OF_METRICS])
+@pytest.mark.parametrize("token", ["", METRICS_TOKEN])
 def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> None:
     (tmp_path / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
@@ -108,12 +108,12 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
     with running_stub(tmp_path / "stub", []) as stub:
         for server in running(command, tmp_path, port, stub, **QUIET, MOOT_METRICS_TOKEN=token):
             for headers in ({}, ADA):
-                status, said = server.refused("/metrics", headers=headers)
-                assert status == (401 if token else 403), said
+                status, body = server.refused("/metrics", headers=headers)
+                assert status == (401 if token else 403), body
             if token:
                 assert b"moot_queue_length" in server.send("/metrics", headers=SCRAPER)
             else:
-                assert "MOOT_METRICS_TOKEN" in said["detail"]
+                assert "MOOT_METRICS_TOKEN" in body["detail"]
 
 
 def test_a_server_sends_spans_too(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ TEXT = "Platypuses lay leathery eggs."
 
 
 class Shelf(BaseRetriever):
-    """A source that finds its text; an empty text finds nothing, and None is a source that is down."""
+    """A source that finds its text; with an empty text it finds nothing, with None it is down."""
 
     holds: str | None = TEXT
 

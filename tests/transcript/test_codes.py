@@ -20,11 +20,11 @@ from moot.web import pages
 from tests.conftest import StartStub
 
 ROOT = Path(__file__).parents[2]
-RAISED = ("core", "nodes", "retrievers", "graphs")
+FOLDERS = ("core", "nodes", "retrievers", "graphs")
 
 
 @pytest.mark.parametrize(
-    ("detail", "said"),
+    ("detail", "words"),
     [
         (
             "Try another model, or set `structured_output` otherwise.",
@@ -38,18 +38,18 @@ RAISED = ("core", "nodes", "retrievers", "graphs")
         ("--set max_cost=3", "--set max_cost=3"),
     ],
 )
-def test_in_words(detail: str, said: str) -> None:
-    assert in_words(detail).endswith(said)
+def test_codes_are_replaced_by_words(detail: str, words: str) -> None:
+    assert in_words(detail).endswith(words)
 
 
-def test_settings_have_their_names_on_the_page() -> None:
+def test_settings_are_named_as_on_the_page() -> None:
     named = dict(re.findall(r'^  (\w+): "(.*)",$', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     assert {name: re.sub(r" \(.*\)$", "", named[name]) for name in CODES["setting"]} == CODES["setting"]
 
 
 def sentences() -> Iterator[str]:
-    """The texts in the code that a user may read: with a space, and not a docstring."""
-    for folder in RAISED:
+    """The string constants in the code that a user may read: those with a space, without docstrings."""
+    for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())
             silent = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
@@ -78,7 +78,7 @@ async def test_a_debate_without_a_network_says_what_to_do_in_words(start_stub: S
     settings = checked_settings(kind, {"model": "openai:stub", "sources": ["wikipedia"]})
     document = await graph.ainvoke({"claim": "The platypus lays eggs."}, context=settings)
     assert document["error"]["kind"] == "retrieval_failed"
-    told = report(document, "md")
-    assert "No evidence: Wikipedia could not be searched." in told
-    assert "“Where to search”" in told
-    assert re.findall(r"`(?:sources|fallback)`|retrieval_failed", told) == []
+    text = report(document, "md")
+    assert "No evidence: Wikipedia could not be searched." in text
+    assert "“Where to search”" in text
+    assert re.findall(r"`(?:sources|fallback)`|retrieval_failed", text) == []

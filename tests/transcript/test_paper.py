@@ -22,7 +22,7 @@ def quotes(count: int, length: int) -> Group:
 
 
 @pytest.mark.parametrize(
-    ("claim", "why", "beside", "below", "printed"),
+    ("claim", "reasons", "beside", "below", "printed"),
     [
         (40, [300], [(2, 80), (9, 80)], [], [2, 4]),  # both fit, up to four of each
         (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row needs 21.2
@@ -33,13 +33,13 @@ def quotes(count: int, length: int) -> Group:
 )
 def test_quotes_are_printed_while_they_fit(
     claim: int,
-    why: list[int],
+    reasons: list[int],
     beside: list[tuple[int, int]],
     below: list[tuple[int, int]],
     printed: list[int],
 ) -> None:
     pair, others = [quotes(*one) for one in beside], [quotes(*one) for one in below]
-    fill_first_page("c" * claim, BACKED, [], ["w" * length for length in why], pair, others)
+    fill_first_page("c" * claim, BACKED, [], ["w" * length for length in reasons], pair, others)
     assert [group.on_paper for group in (*pair, *others)] == printed
 
 

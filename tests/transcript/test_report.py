@@ -20,7 +20,7 @@ from moot.core.errors import Outcome, UserError
 from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundReason, StopReason
 from moot.nodes._runtime.document import upgrade_document
-from moot.nodes._steps.retrieving import fallback_warning
+from moot.nodes._steps.retrieving import fallback_warnings
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
@@ -30,7 +30,7 @@ from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
 from moot.transcript.report.head import backing
-from moot.transcript.report.made import command
+from moot.transcript.report.method import command
 from moot.transcript.report.report import escaped, report
 from moot.transcript.report.sources import marks_of, quoted_parts, shown_parts, web_address
 
@@ -61,47 +61,49 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_every_kind_of_debate_has_a_report(graph: str) -> None:
     document = await a_debate(graph)
-    told, end = lines(document), ending(document)
+    sections, end = lines(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
-    said = [line.text for section in (*told, end) for line in section.lines]
-    spoken = [t.get("rationale") or t.get("argument") for t in document["turns"]]
-    assert all(any(words in text for text in said) for words in spoken if words)
+    shown_lines = [line.text for section in (*sections, end) for line in section.lines]
+    texts = [t.get("rationale") or t.get("argument") for t in document["turns"]]
+    assert all(any(words in text for text in shown_lines) for words in texts if words)
     queries = {t["query"] for t in document["turns"] if t.get("query") and "pool" not in t} - {document["claim"]}
-    assert all(any(query in text for text in said) for query in queries)
+    assert all(any(query in text for text in shown_lines) for query in queries)
     for kind in ("md", "html"):
         page = html.unescape(report(document, kind)).replace("\\", "")
         assert document["claim"] in page
-        assert all(words in page for words in spoken if words)
+        assert all(words in page for words in texts if words)
         assert all(query in page for query in queries)
 
 
 @pytest.mark.parametrize("graph", SETTINGS)
 async def test_lines_are_about_turns(graph: str) -> None:
     document = await a_debate(graph)
-    said = [line for section in lines(document) for line in section.lines]
-    about = {line.turn for line in said if line.turn is not None}
+    shown_lines = [line for section in lines(document) for line in section.lines]
+    about = {line.turn for line in shown_lines if line.turn is not None}
     spoken = {place for place, turn in enumerate(document["turns"]) if turn.get("rationale") or turn.get("argument")}
     assert spoken <= about
-    for line in said:
+    for line in shown_lines:
         turn = document["turns"][line.turn] if line.turn is not None else None
         assert turn is None or line.who in (turn["agent"], turn.get("side"), "")
     assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
 
 
 async def test_a_trials_report_starts_with_admitted_evidence() -> None:
-    told = lines(await a_debate("proclaim"))
-    said = [(line.who, line.what) for line in next(s for s in told if s.heading.startswith("Negotiation")).lines]
-    order = [said.index(one) for one in (("miner", "premise 1"), ("retrieval", "finds"), ("arbiter", "admits"))]
+    sections = lines(await a_debate("proclaim"))
+    shown_lines = [
+        (line.who, line.what) for line in next(s for s in sections if s.heading.startswith("Negotiation")).lines
+    ]
+    order = [shown_lines.index(one) for one in (("miner", "premise 1"), ("retrieval", "finds"), ("arbiter", "admits"))]
     assert order == sorted(order)
-    assert said.count(("arbiter", "admits")) == 1
+    assert shown_lines.count(("arbiter", "admits")) == 1
 
 
 async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_person_accepts() -> None:
     document = await a_debate()
     key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
     document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
-    said = lines(document)[-1].lines
-    found = [next(i for i, line in enumerate(said) if words in f"{line.what} {line.text}") for words in PLACES]
+    shown_lines = lines(document)[-1].lines
+    found = [next(i for i, line in enumerate(shown_lines) if words in f"{line.what} {line.text}") for words in PLACES]
     assert found == sorted(found)
 
 
@@ -185,14 +187,14 @@ async def test_payloads_stay_text() -> None:
     assert "ran=1" not in page.style
 
 
-def test_links_and_markdown() -> None:
+def test_links_are_safe_and_markdown_is_escaped() -> None:
     assert web_address("https://x.test/a b>'\"") == "https://x.test/a%20b%3E'%22"
     assert [web_address(url) for url in ("javascript:1", " https://x.test", "//x.test", "", None)] == [""] * 5
     assert escaped("# *a* [b](c)\n<i>&amp;") == "\\# \\*a\\* \\[b\\](c) &lt;i&gt;&amp;amp;"
     assert [escaped(text) for text in ("1. x", "- x", "a - 1. x")] == ["1\\. x", "\\- x", "a - 1. x"]
 
 
-async def test_a_document_with_inconsistent_parts() -> None:
+async def test_inconsistent_parts_of_a_document_are_a_user_error() -> None:
     document = await a_debate()
     del document["task"]["labels"]
     with pytest.raises(UserError, match="do not fit together"):
@@ -249,22 +251,28 @@ async def test_reports_show_no_codes() -> None:
         document = await a_debate(graph)
         for kind in ("html", "md"):
             page = report(document, kind).partition("</style>" if kind == "html" else "# ")[2]
-            page = page.replace("\\", "").partition("Do it again")[0]
+            page = page.replace("\\", "").partition("Command to repeat it")[0]
             labels = {label for label in document["task"]["labels"] if label in page}
             assert not labels | {code for code in codes if re.search(rf"\b{code}\b", page)}, graph
             assert not re.search(r"\bev-[0-9a-f]{10}\b", page), graph
 
 
 @pytest.mark.parametrize(
-    ("asked", "name", "read", "lead", "said"),
+    ("asked", "name", "read", "lead", "message"),
     [
-        ("web", "web", "bm25:moor", "The web was not searched.", "The collection “moor”, by keyword stood in."),
+        (
+            "web",
+            "web",
+            "bm25:moor",
+            "The web was not searched.",
+            "The collection “moor”, by keyword was searched instead.",
+        ),
         (
             "tavily",
             "wikipedia",
             "wikipedia",
             "Another source",
-            "The web (Tavily) could not be searched; Wikipedia stood",
+            "The web (Tavily) could not be searched; Wikipedia was searched instead.",
         ),
         (
             "chroma",
@@ -275,14 +283,16 @@ async def test_reports_show_no_codes() -> None:
         ),
     ],
 )
-async def test_a_fallback_source_is_named_without_codes(asked: str, name: str, read: str, lead: str, said: str) -> None:
-    [detail] = fallback_warning(asked, name, read, load_graph("rag").settings(model="openai:m"))
+async def test_a_fallback_source_is_named_without_codes(
+    asked: str, name: str, read: str, lead: str, message: str
+) -> None:
+    [detail] = fallback_warnings(asked, name, read, load_graph("rag").settings(model="openai:m"))
     document = await a_debate()
     document["warnings"].append({"kind": "stand_in", "where": "sources", "detail": detail})
     page = report(document, "md").replace("\\", "")
     beside = page.partition("## ")[2].partition("\n## ")[0]
     assert f"**{lead}" in beside
-    assert said in beside
+    assert message in beside
     assert not re.search(r"TAVILY_API_KEY|`|bm25", beside)
 
 
@@ -291,22 +301,22 @@ async def test_a_debate_that_failed_before_its_search_does_not_claim_to_need_non
     document |= {"answer": None, "error": {"kind": "x", "where": "x", "detail": "No encoder.", "retryable": False}}
     for kind in ("html", "md"):
         assert "from what the model knows" not in report(document, kind)
-        assert "Nothing, before it ended." in report(document, kind)
+        assert "Nothing before the debate ended." in report(document, kind)
 
 
 async def test_a_verdict_that_depends_on_one_source_has_a_warning() -> None:
     document = await a_debate()
     hangs = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
     page = report(document | {"robustness": hangs}, "html")
-    assert "<b>The verdict hangs on a source.</b> Asked again, it falls without a.org. 2 more could" in page
-    assert "robustness_calls" not in page.partition("Do it again")[0]
+    assert "<b>The verdict depends on one source.</b> Asked again, it falls without a.org. 2 more could" in page
+    assert "robustness_calls" not in page.partition("Command to repeat it")[0]
     assert "Asked again: holds." in report(document | {"robustness": {"said": "Holds.", "holds": True}}, "html")
 
 
 def test_every_code_has_words() -> None:
-    told = {name for source in (ROOT / "nodes").rglob("*.py") for name in WARNED.findall(source.read_text("utf-8"))}
-    assert told
-    assert told <= {*CODES["warning"]}
+    codes = {name for source in (ROOT / "nodes").rglob("*.py") for name in WARNED.findall(source.read_text("utf-8"))}
+    assert codes
+    assert codes <= {*CODES["warning"]}
     assert {*get_args(Outcome)} <= {*CODES["warning"]}
     assert {*get_args(Outcome)} <= {*CODES["outcome"]}
     assert {*get_args(StopReason)} <= {*CODES["stop"]}
@@ -359,16 +369,16 @@ async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
         jsonschema.validate({key: found[key] for key in found if key != "reviewRating"}, schema)
 
 
-async def test_documents_without_a_claim_review() -> None:
+async def test_a_claim_review_needs_a_publisher_an_address_and_a_verdict() -> None:
     document = await a_debate() | {"answer": "SUPPORTS"}
-    for publisher, url, said in (
+    for publisher, url, message in (
         ("", "https://x.test", "--publisher"),
         ("Moot News", "", "--url"),
         ("Moot News", "javascript:alert(1)", "--url"),
         ("Moot News", "https://x.test/a b", "--url"),
         ("Moot News", "https://[x", "--url"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             claim_review(document, publisher, url)
     given = ("Moot News", "https://x.test")
     with pytest.raises(UserError, match="no verdict"):
@@ -378,14 +388,14 @@ async def test_documents_without_a_claim_review() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "judged", "said"),
+    ("answers", "judged", "words"),
     [
         (["REFUTES", "REFUTES"], "SUPPORTS", "Both debaters answered “Refuted”. {}a judge decided against them."),
         (["REFUTES", "REFUTES"], "REFUTES", "Both debaters gave the same answer. {}a judge agreed."),
         (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “Refuted” and 1 “Supported”. {}a judge decided."),
     ],
 )
-def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str, said: str) -> None:
+def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str, words: str) -> None:
     votes = [{"agent": name, "answer": one, "group": one} for name, one in zip("ab", answers, strict=True)]
     ended = {
         "task": make_task("fever", claim="Eggs."),
@@ -397,5 +407,5 @@ def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str
         "warnings": [],
     }
     names: Any = str
-    told = backing({**ended, "turns": [{"step": "judge", "answer": judged}]}, names)
-    assert told == said.format("The rounds were used up, and ")
+    basis = backing({**ended, "turns": [{"step": "judge", "answer": judged}]}, names)
+    assert basis == words.format("The rounds were used up, and ")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.reducers import merge_rounds, recorded_round
-from moot.nodes._runtime.running import Running
-from moot.nodes._texts.show import compared
+from moot.nodes._runtime.running import DebateRun
+from moot.nodes._texts.show import score_and_threshold
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
@@ -17,34 +17,34 @@ from moot.web.debates import checked_document
 from tests.conftest import CLAIM, MODELS, StartStub, says, supports
 
 LEXICAL = [{"name": "rag", "retriever": "bm25"}, {"name": "search", "retriever": "bm25"}]
-Told = tuple[dict[str, Any], list[Line]]
+Output = tuple[dict[str, Any], list[Line]]
 
 
-async def held(name: str, task: str | None = None, **given: Any) -> Told:
+async def run_debate(name: str, task: str | None = None, **given: Any) -> Output:
     """A debate's document, and the live output."""
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
-    live, said = Live(settings), list[Line]()
-    document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
+    live, printed = Live(settings), list[Line]()
+    document = await DebateRun(system.graph, settings, lambda written: printed.extend(live.feed(written))).run(
         {"claim": CLAIM} | ({"task": task} if task else {})
     )
     assert document["status"] == "done", document["error"]
-    return document, [*said, *live.end(document)]
+    return document, [*printed, *live.end(document)]
 
 
-def check(told: Told, reasons: list[str], *words: str) -> None:
+def check_reasons(output: Output, reasons: list[str], *words: str) -> None:
     """Check the reasons in the document, and that the live output states each once, in order."""
-    document, said = told
+    document, printed = output
     assert checked_document(document) == document
     assert [(record["round"], record["reason"]) for record in document["round_log"]] == [*enumerate(reasons, 1)]
     again = [line for section in lines(document) for line in section.lines]
-    for texts in ([line.text for line in said], [line.text for line in again]):
+    for texts in ([line.text for line in printed], [line.text for line in again]):
         assert [text for text in texts if text in words] == list(words)
-    for kind in ("md", "html"):  # these have their own wording
+    for kind in ("md", "html"):  # reports have their own wording
         assert words_for("stop", document["stop_reason"]) in report(document, kind)
 
 
-async def tool_mad(start_stub: StartStub, **given: Any) -> Told:
+async def tool_mad(start_stub: StartStub, **given: Any) -> Output:
     """A debate that is disputed, then agreed but not stable, then stable."""
     scored = {"model": "stub-scorer", "match": "`statements`", "fields": {"statements": ["One.", "Two."]}}
     fails = {"index": 0, "reason": "not stated", "supported": False}
@@ -53,13 +53,13 @@ async def tool_mad(start_stub: StartStub, **given: Any) -> Told:
         says("rag", "SUPPORTS", 1), says("search", "REFUTES", 1), says("rag", "SUPPORTS"), says("search", "SUPPORTS"),
         {**low, "times": 4}, scored, *supports([True, True], CLAIM),
     ])  # fmt: skip
-    return await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=4, **given)
+    return await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=4, **given)
 
 
-async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub) -> None:
-    told = await tool_mad(start_stub)
-    check(
-        told,
+async def test_reasons_of_tool_mad_for_disputed_then_unstable_rounds(start_stub: StartStub) -> None:
+    output = await tool_mad(start_stub)
+    check_reasons(
+        output,
         ["disputed", "unstable", "stable"],
         "Round 1: rag SUPPORTS, search REFUTES: they differ, so the debate goes on.",
         "Round 2: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
@@ -67,7 +67,7 @@ async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub
         "Round 3: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
         "The debate stops: stable_consensus.",
     )
-    first, second, third = told[0]["round_log"]
+    first, second, third = output[0]["round_log"]
     assert "scores" not in first  # the gate was not reached
     assert [record["scores"]["rag"]["faithfulness"] for record in (second, third)] == [0.0, 1.0]
     assert [[vote["answer"] for vote in record["votes"]] for record in (first, third)] == [
@@ -78,24 +78,24 @@ async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub
 
 async def test_a_reason_of_two_rounds_is_given_for_both(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([False], CLAIM)])
-    told = await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
+    output = await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
     low = "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): "
     words = [f"{low}another round.", f"{low}another round.", f"{low}the judge decides."]
-    assert [line.text for line in told[1] if line.text in words] == words
-    check(told, ["unstable"] * 3, *words)
+    assert [line.text for line in output[1] if line.text in words] == words
+    check_reasons(output, ["unstable"] * 3, *words)
 
 
-async def test_every_round_of_tool_mad_without_scores(start_stub: StartStub) -> None:
+async def test_reasons_of_tool_mad_without_scores(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
-    check(
-        await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=2, scoring="all_rounds"),
+    check_reasons(
+        await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=2, scoring="all_rounds"),
         ["every_round"] * 2,
         "Round 1: rag SUPPORTS, search SUPPORTS: they agree, but every round is run.",
         "Round 2: rag SUPPORTS, search SUPPORTS: they agree; the rounds are used up, so the judge decides.",
     )
 
 
-async def test_madke_without_agreement(start_stub: StartStub) -> None:
+async def test_reasons_of_madke_without_agreement(start_stub: StartStub) -> None:
     roles = {name: f"openai:stub-{name}" for name in ("debater-1", "debater-2", "judge", "summariser")}
     silent = {"model": "stub-debater-1", "match": "your `answer`", "times": 1, "reply": "I would rather not say."}
     agree = {"model": "stub-judge", "match": "agree"}
@@ -105,20 +105,20 @@ async def test_madke_without_agreement(start_stub: StartStub) -> None:
         {**agree, "times": 1, "fields": {"agree": False, "reason": "Not in their reasons."}},
         {**agree, "fields": {"agree": True, "reason": "They do."}},
     ])  # fmt: skip
-    told = await held("madke", "short_answer", models=roles, **pool)
+    output = await run_debate("madke", "short_answer", models=roles, **pool)
     reasons = ["disputed", "no_agreement", "agreed"]
-    check(
-        told,
+    check_reasons(
+        output,
         reasons,
         "Round 1: no answer from debater-1; A layer of eggs from debater-2.",  # the judge is not asked
         "Round 2: An egg-layer from debater-1; A layer of eggs from debater-2.",
         "Round 3: An egg-layer from debater-1; A layer of eggs from debater-2.",
         "The debate stops: consensus.",
     )
-    check(told, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
+    check_reasons(output, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
 
 
-async def test_tit_for_tat_without_preference(start_stub: StartStub) -> None:
+async def test_reasons_of_tit_for_tat_without_a_preference(start_stub: StartStub) -> None:
     roles = {name: f"openai:stub-{name}" for name in ("affirmative", "negative", "moderator", "judge")}
     prefers = {"model": "stub-moderator"}
     start_stub([
@@ -126,16 +126,16 @@ async def test_tit_for_tat_without_preference(start_stub: StartStub) -> None:
         {**prefers, "times": 1, "fields": {"preferred": None, "reason": "Both err."}},
         {**prefers, "fields": {"preferred": "REFUTES", "reason": "It holds."}},
     ])  # fmt: skip
-    told = await held("tit_for_tat", models=roles)
-    check(
-        told,
+    output = await run_debate("tit_for_tat", models=roles)
+    check_reasons(
+        output,
         ["no_preference", "preferred"],
         "Round 1: SUPPORTS from affirmative; REFUTES from negative.",
         "Round 2: SUPPORTS from affirmative; REFUTES from negative.",
         "The debate stops: the moderator prefers an answer.",
     )
-    check(told, ["no_preference", "preferred"], "no answer yet - Both err.")
-    assert [line.who for line in told[1] if line.text == "It holds."] == ["moderator"]
+    check_reasons(output, ["no_preference", "preferred"], "no answer yet - Both err.")
+    assert [line.who for line in output[1] if line.text == "It holds."] == ["moderator"]
 
 
 async def test_a_document_of_0_1_0_gives_the_reasons_it_has(start_stub: StartStub) -> None:
@@ -150,7 +150,7 @@ async def test_a_document_of_0_1_0_gives_the_reasons_it_has(start_stub: StartStu
 async def test_the_reasons_for_further_rounds_of_a_trial(start_stub: StartStub, progressive: bool) -> None:
     goes_on = {"needed": False, "close": False, "debate_resolved": False}
     start_stub([{"fields": goes_on}])
-    document, _ = await held(
+    document, _ = await run_debate(
         "proclaim", model="openai:stub", sources=["bm25"], plateau=0, exhaustion=0, max_rounds=3, switched_rounds=1,
         progressive_retrieval=progressive,
     )  # fmt: skip
@@ -165,12 +165,12 @@ async def test_the_reasons_for_further_rounds_of_a_trial(start_stub: StartStub, 
 
 async def test_equal_first_answers_do_not_end_a_debate(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "confidence": 0.5}}])
-    document, said = await held("cortex_debate", model="openai:stub", agents=2, evaluation="peer")
+    document, printed = await run_debate("cortex_debate", model="openai:stub", agents=2, evaluation="peer")
     assert [(record["round"], record["reason"]) for record in document["round_log"]] == [
         (0, "first_answers"),
         (1, "agreed"),
     ]
-    assert "Round 0: SUPPORTS from agent-1, agent-2." in [line.text for line in said]
+    assert "Round 0: SUPPORTS from agent-1, agent-2." in [line.text for line in printed]
 
 
 def test_records_are_joined_in_the_order_of_their_rounds() -> None:
@@ -181,11 +181,11 @@ def test_records_are_joined_in_the_order_of_their_rounds() -> None:
 
 
 async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub) -> None:
-    said = {"answer": "SUPPORTS", "rationale": "So.", "citations": []}
-    start_stub([{"model": "stub-3", "status": 500}, {"match": "your `answer`", "fields": said}])
+    answer = {"answer": "SUPPORTS", "rationale": "So.", "citations": []}
+    start_stub([{"model": "stub-3", "status": 500}, {"match": "your `answer`", "fields": answer}])
     agents = [{"model": f"openai:stub-{number}"} for number in (1, 2, 3)]
-    _, told = await held("society_of_minds", agents=agents, max_rounds=2, attempts=1)
-    rounds = [line.text for line in told if line.text.startswith("Round ") and ":" in line.text]
+    _, printed = await run_debate("society_of_minds", agents=agents, max_rounds=2, attempts=1)
+    rounds = [line.text for line in printed if line.text.startswith("Round ") and ":" in line.text]
     assert rounds == [f"Round {number}: SUPPORTS from agent-1, agent-2." for number in (1, 2)]
 
 
@@ -205,4 +205,4 @@ async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub
 def test_a_score_is_rounded_so_that_it_differs_from_its_threshold(
     value: float | None, threshold: float, text: str
 ) -> None:
-    assert compared(value, threshold) == text
+    assert score_and_threshold(value, threshold) == text

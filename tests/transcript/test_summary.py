@@ -10,39 +10,39 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
-from moot.nodes._steps.reader import ReaderReply, checked_quotes, differing, figures, supported_summary
+from moot.nodes._steps.reader import ReaderReply, answers_against_verdict, checked_quotes, figures, supported_summary
 from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
-from moot.transcript.report.summary import settings_for, summarised, with_summary
+from moot.transcript.report.summary import summarised, summary_settings, with_summary
 from moot.web import debates
 
 from tests.conftest import StartStub
 from tests.web.documents import a_debate, with_evidence
 
-RESTING = {"text": "They lay eggs.", "quotes": [1]}
-SAID: dict[str, Any] = {
-    "sentences": [RESTING, {"text": "It is so.", "quotes": []}, {"text": "Of 900, all do.", "quotes": [1]}],
+QUOTED_SENTENCE = {"text": "They lay eggs.", "quotes": [1]}
+SUMMARY: dict[str, Any] = {
+    "sentences": [QUOTED_SENTENCE, {"text": "It is so.", "quotes": []}, {"text": "Of 900, all do.", "quotes": [1]}],
     "stances": [{"quote": 1, "stance": "for"}, {"quote": 9, "stance": "against"}],
     "not_found": ["how many <b>"],
     "would_change": ["A count."],
 }
 
 
-async def quoted() -> dict[str, Any]:
+async def quoted_document() -> dict[str, Any]:
     document = with_evidence(await a_debate(), 1)
     document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
     return document
 
 
 async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> None:
-    document = await quoted()
+    document = await quoted_document()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
-    summary = supported_summary(document, quotes, ReaderReply.model_validate(SAID))
+    summary = supported_summary(document, quotes, ReaderReply.model_validate(SUMMARY))
     assert [one["text"] for one in summary["sentences"]] == ["They lay eggs."]
     assert summary["dropped"] == 2
     assert [one["stance"] for one in summary["stances"]] == ["for"]
-    named = {**SAID, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # one of them is invented
+    named = {**SUMMARY, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # quote 2 is invented
     assert supported_summary(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 
@@ -53,28 +53,28 @@ def test_numbers_are_compared_by_value() -> None:
 
 
 async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
-    document = await quoted()
-    [whole] = checked_quotes(document)
+    document = await quoted_document()
+    [longest] = checked_quotes(document)
     turn = next(turn for turn in document["turns"] if turn["citations"])
     first = turn["citations"][0]
     turn["citations"].append({**first, "end": first["end"] - 3})
-    assert checked_quotes(document) == [whole]
+    assert checked_quotes(document) == [longest]
 
 
 async def test_answers_with_equal_meaning_are_no_dissent() -> None:
-    document = await quoted()
+    document = await quoted_document()
     first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
     first["answer"], second["answer"] = "Baudot code", "the Baudot code"
     document |= {"answer": "Baudot code", "task": make_task("hotpotqa", claim="What?")}
     document["votes"] = [{"agent": one["agent"], "answer": one["answer"], "group": 0} for one in (first, second)]
-    assert differing(document) == []
+    assert answers_against_verdict(document) == []
     document["votes"][1]["group"] = 1
-    assert differing(document) == [second]
+    assert answers_against_verdict(document) == [second]
 
 
 async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub: StartStub) -> None:
-    start_stub([{"fields": SAID}])
-    document = await quoted()
+    start_stub([{"fields": SUMMARY}])
+    document = await quoted_document()
     before = len(document["calls"])
     found = await with_summary(document, {"model": "openai:stub"})
     assert len(found["calls"]) == found["usage"]["calls"] == before + 1
@@ -100,8 +100,8 @@ async def test_a_summary_is_kept_among_the_calls_of_its_debate(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    stub = start_stub([{"fields": SAID}])
-    document, settings = await quoted(), {"model": "openai:stub"}
+    stub = start_stub([{"fields": SUMMARY}])
+    document, settings = await quoted_document(), {"model": "openai:stub"}
     document["id"] = (await open_ledger().begin("tool_mad", {"claim": "A claim."}, {})).id
     found = await with_summary(document, settings, "record")
     [row] = await open_ledger().debates()
@@ -129,7 +129,7 @@ async def test_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartS
 
 @pytest.mark.parametrize("bound", [{"max_calls": 1}, {"budget": 1}, {"max_seconds": 0.0001}])
 async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]) -> None:
-    document = await quoted()
+    document = await quoted_document()
     document["calls"][0] |= {"prompt_tokens": 5, "completion_tokens": 5}
     document["settings"] |= {"reader_summary": True, **bound}
     document["seconds"] = max(document["seconds"], 0.01)
@@ -139,12 +139,12 @@ async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]
     assert found["answer"] == document["answer"]
 
 
-async def test_the_remaining_ceilings() -> None:
-    document = await quoted()
+async def test_a_summary_gets_the_remaining_ceilings() -> None:
+    document = await quoted_document()
     document["settings"] |= {"max_calls": len(document["calls"]) + 2}
-    assert settings_for(document)["max_calls"] == 2
+    assert summary_settings(document)["max_calls"] == 2
 
 
 async def test_debates_are_summarised_only_if_the_setting_is_on() -> None:
-    document = await quoted()
+    document = await quoted_document()
     assert await summarised(document) is document

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._runtime.running import Running
+from moot.nodes._runtime.running import DebateRun
 from moot.nodes._texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, lines
@@ -32,33 +32,33 @@ GRAPHS: dict[str, dict[str, Any]] = {
 }
 
 
-async def held(name: str, **given: Any) -> tuple[dict[str, Any], list[Line]]:
+async def run_debate(name: str, **given: Any) -> tuple[dict[str, Any], list[Line]]:
     """A debate's document, and its whole live output."""
     system = load_graph(name)
     settings = system.settings.model_validate(given)
-    live, said = Live(settings), list[Line]()
-    document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
+    live, printed = Live(settings), list[Line]()
+    document = await DebateRun(system.graph, settings, lambda written: printed.extend(live.feed(written))).run(
         {"claim": CLAIM}
     )
     assert document["status"] == "done", document["error"]
     assert checked_document(document) == document
-    return document, [*said, *live.end(document)]
+    return document, [*printed, *live.end(document)]
 
 
-def pages_of(document: dict[str, Any]) -> list[str]:
+def outputs_of(document: dict[str, Any]) -> list[str]:
     """The finished debate on the page and in both reports."""
-    told = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
-    return ["\n".join(told), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
+    shown_lines = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
+    return ["\n".join(shown_lines), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 async def test_each_deciding_reason_appears_once(name: str) -> None:
-    document, said = await held(name, model="fake:3", **GRAPHS[name])
+    document, printed = await run_debate(name, model="fake:3", **GRAPHS[name])
     reasons = {turn.get("rationale") or turn.get("reason") for turn in verdict_turns(document)}
     assert reasons
-    page, *reports = pages_of(document)
+    page, *reports = outputs_of(document)
     assert all(str(reason) in text for reason in reasons for text in reports)
-    for text in ("\n".join(line.text for line in said), page):
+    for text in ("\n".join(line.text for line in printed), page):
         assert {str(reason): text.count(str(reason)) for reason in reasons} == dict.fromkeys(reasons, 1)
     beside = "\n".join(line.text for line in ending(document).lines)
     assert all(str(reason) in beside for reason in reasons)
@@ -66,9 +66,11 @@ async def test_each_deciding_reason_appears_once(name: str) -> None:
 
 async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
-    document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2, max_concurrency=1)
-    told = [(line.who, line.what, line.text) for line in said if line.who]
-    assert [one for one in told if one[1] in ("answers", "because")] == [
+    document, printed = await run_debate(
+        "society_of_minds", model="openai:stub", agents=2, max_rounds=2, max_concurrency=1
+    )
+    labelled = [(line.who, line.what, line.text) for line in printed if line.who]
+    assert [one for one in labelled if one[1] in ("answers", "because")] == [
         ("agent-1", "answers", "SUPPORTS - It is a monotreme."),
         ("agent-2", "answers", "SUPPORTS - as agent-1 said in round 1"),
         ("agent-1", "answers", "SUPPORTS - as agent-1 said in round 1"),
@@ -77,27 +79,27 @@ async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: S
     ]
     [line] = [line for line in ending(document).lines if line.what == "because"]
     assert (line.who, line.text) == ("agent-1, agent-2", "It is a monotreme.")
-    assert pages_of(document)[0].count("It is a monotreme.") == 1
+    assert outputs_of(document)[0].count("It is a monotreme.") == 1
     assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
 async def test_reasons_of_a_failed_debate_are_kept(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
-    document, _ = await held("chain_of_thought", model="openai:stub")
+    document, _ = await run_debate("chain_of_thought", model="openai:stub")
     live = Live(load_graph("chain_of_thought").settings())
     live.feed({"turns": document["turns"]})
-    said = live.end({**document, "status": "interrupted"})
-    assert [line.text for line in said].count("It is a monotreme.") == 1
+    printed = live.end({**document, "status": "interrupted"})
+    assert [line.text for line in printed].count("It is a monotreme.") == 1
 
 
-def told_everywhere(document: dict[str, Any], said: list[Line], line: str, *caveats: str) -> None:
+def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line: str, *caveats: str) -> None:
     """Check that a caveat appears once: in the live output, the message, the page and the reports."""
-    assert [one.text for one in said if one.tone == "outcome"] == [f"Verdict: {line}"]
-    assert [one.text for one in said if one.tone == "caveat"] == list(caveats)
+    assert [one.text for one in printed if one.tone == "outcome"] == [f"Verdict: {line}"]
+    assert [one.text for one in printed if one.tone == "caveat"] == list(caveats)
     assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
     assert (
-        describe_document(document, over=True)["caveats"]
-        == describe_document(document, over=False)["caveats"]
+        describe_document(document, has_ended=True)["caveats"]
+        == describe_document(document, has_ended=False)["caveats"]
         == list(caveats)
     )
     for kind in ("md", "html"):
@@ -111,34 +113,37 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     down = f"{HERE}:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": f"{HERE}:shelf"}]
-    document, said = await held(
+    document, printed = await run_debate(
         "tool_mad", models=MODELS, debaters=debaters, scoring="consensus_only", max_rounds=3, attempts=1
     )
     [kind] = {one["kind"] for one in document["warnings"]}
     assert (kind, len(document["warnings"])) == ("retrieval_failed", 3)
-    told_everywhere(
-        document, said, "SUPPORTS (max_rounds) - a source failed",
+    check_caveat_everywhere(
+        document, printed, "SUPPORTS (max_rounds) - a source failed",
         f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Test it on its own.",
     )  # fmt: skip
-    assert not [line for line in said if line.tone == "warning" and "retrieval_failed" in line.text]
-    assert describe_document(document, over=True)["warnings"] == []
+    assert not [line for line in printed if line.tone == "warning" and "retrieval_failed" in line.text]
+    assert describe_document(document, has_ended=True)["warnings"] == []
 
 
-async def test_verdicts_without_any_evidence(start_stub: StartStub) -> None:
+async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
-    document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:empty"])
-    told_everywhere(
-        document, said, "SUPPORTS (single_pass) - no evidence", "The verdict is based on no evidence: none was found."
+    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:empty"])
+    check_caveat_everywhere(
+        document,
+        printed,
+        "SUPPORTS (single_pass) - no evidence",
+        "The verdict is based on no evidence: none was found.",
     )
     assert [(w["kind"], w["where"]) for w in document["warnings"]][-1] == ("no_evidence", "verdict")
     for name, given in (("rag", {"sources": [f"{HERE}:shelf"]}), ("chain_of_thought", {}), ("society_of_minds", {})):
-        document, _ = await held(name, model="openai:stub", **given)
+        document, _ = await run_debate(name, model="openai:stub", **given)
         assert document["warnings"] == []
 
 
 async def test_a_verdict_decided_without_seeing_the_evidence_says_so(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
-    document, _ = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
+    document, _ = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
     answer = document["turns"][-1]
     for ids, kinds in (([ID], []), ([], ["no_evidence"]), (["ev-unknown"], ["no_evidence"])):
         shown = {**document, "turns": [*document["turns"][:-1], {**answer, "evidence_ids": ids}]}
@@ -151,9 +156,9 @@ async def test_a_verdict_decided_without_seeing_the_evidence_says_so(start_stub:
 
 async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [{"evidence_id": ID, "quote": "lay leathery eggs"}]}}])
-    document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
-    told_everywhere(
-        document, said, "SUPPORTS (single_pass) - one origin",
+    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
+    check_caveat_everywhere(
+        document, printed, "SUPPORTS (single_pass) - one origin",
         "All citations of the verdict are of one origin: Shelf: Eggs.",
     )  # fmt: skip
     [piece] = document["evidence"]
@@ -175,24 +180,24 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     )
     settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{HERE}:shelf"]}
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented, wrong, right, right]}}])
-    document, said = await held("rag", **settings)
+    document, printed = await run_debate("rag", **settings)
     counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # each once
     assert document["metrics"]["verdict_citations"] == count_verdict_citations(document) == counts
     assert document["metrics"]["citations"]["total"] == 4
     words = "Citations: 1 verified, 1 unverified, 1 fabricated."
-    assert [line.text for line in said].count(words) == 1
+    assert [line.text for line in printed].count(words) == 1
     assert words in in_words(document)
-    assert describe_document(document, over=True)["end"]["cites"] == words
+    assert describe_document(document, has_ended=True)["end"]["cites"] == words
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented]}}])
-    document, said = await held("rag", **settings)
-    told_everywhere(
-        document, said, "SUPPORTS (single_pass) - all citations fabricated",
+    document, printed = await run_debate("rag", **settings)
+    check_caveat_everywhere(
+        document, printed, "SUPPORTS (single_pass) - all citations fabricated",
         "The only citation of the verdict is fabricated: it names evidence that was not shown.",
     )  # fmt: skip
     cited = '"eggs" (fabricated: no such piece was shown)'
-    assert [line.text for line in said if line.what == "cites"] == [f"[ev-invented]: {cited}"]
-    assert describe_document(document, over=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
-    for page in pages_of(document)[1:]:
+    assert [line.text for line in printed if line.what == "cites"] == [f"[ev-invented]: {cited}"]
+    assert describe_document(document, has_ended=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
+    for page in outputs_of(document)[1:]:
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page
         assert "1 quote checked: 0 found" in page
@@ -200,9 +205,9 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
 
 
 async def test_equal_votes_are_named(start_stub: StartStub) -> None:
-    said = ((1, "SUPPORTS"), (2, "REFUTES"))
-    rules = [{"model": f"stub-{i}", "fields": {"answer": answer, "citations": []}} for i, answer in said]
+    answers = ((1, "SUPPORTS"), (2, "REFUTES"))
+    rules = [{"model": f"stub-{i}", "fields": {"answer": answer, "citations": []}} for i, answer in answers]
     start_stub(rules)
     agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
-    document, _ = await held("society_of_minds", agents=agents, max_rounds=1)
+    document, _ = await run_debate("society_of_minds", agents=agents, max_rounds=1)
     assert ending(document).lines[0].text == "Verdict: SUPPORTS (max_rounds; tied votes, so the earliest answer counts)"

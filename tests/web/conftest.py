@@ -44,8 +44,8 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server whose scripted models write markup."""
     folder = tmp_path_factory.mktemp("served")
-    said: Any = {"rationale": MARKUP, "query": MARKUP}
-    rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
+    fields: Any = {"rationale": MARKUP, "query": MARKUP}
+    rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **fields), says("search", "SUPPORTS", **fields)]
     rules += [says("judge", "SUPPORTS")]
     slowly = [rule | {"model": "hesitant", "delay_ms": 1500} for rule in finding()]
     rules = [{"model": "unhurried", "delay_ms": 30_000}, *slowly, {"model": "gone", "status": 400}, *rules]
@@ -121,7 +121,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a browser run in the session's event loop, as the browser does."""
+    """Run tests of a browser in the session's event loop, because the browser belongs to it."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)  # before that of the mode "auto"
@@ -158,7 +158,7 @@ async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     page.set_default_timeout(60_000)
     await page.add_init_script(REFUSED)
     yield page
-    ran = await page.evaluate("[window.ran, window.refused].map(String)")
+    executed = await page.evaluate("[window.ran, window.refused].map(String)")
     await page.context.close()
     await close_clients()
-    assert (ran, faults) == (["undefined", "undefined"], [])
+    assert (executed, faults) == (["undefined", "undefined"], [])

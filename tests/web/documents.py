@@ -55,17 +55,17 @@ PAYLOADS = [end + action.format("top.ran=1") for end, action in itertools.produc
 """100 texts that set ``ran`` of the page if they are executed instead of shown as text."""
 
 
-HELD: dict[str, Document] = {}
+DEBATES: dict[str, Document] = {}
 
 
 async def a_debate(graph: str = "tool_mad") -> Document:
-    """A debate of the sampling model that needs no endpoint, run once; only the keys of its document."""
-    if graph not in HELD:
+    """Run a debate on the fake model once; return the output keys of its document."""
+    if graph not in DEBATES:
         system = load_graph(graph)
         context = system.settings(model="fake:3", **SETTINGS[graph])
         document: Document = await system.graph.ainvoke({"claim": CLAIM}, context=context)
-        HELD[graph] = {key: document[key] for key in system.graph.output_schema.__annotations__}
-    return copy.deepcopy(HELD[graph])
+        DEBATES[graph] = {key: document[key] for key in system.graph.output_schema.__annotations__}
+    return copy.deepcopy(DEBATES[graph])
 
 
 def with_evidence(document: Document, count: int) -> Document:
@@ -117,8 +117,10 @@ def full_of(document: Document, payloads: list[str]) -> Document:
     ids = [one["id"] for one in document["evidence"]]
     document["claim"] = "".join(payloads)[:4000]
     for turn in document["turns"]:
-        said = {key: next(texts) for key in ("query", "rationale", "thought", "comment", "summary", "argument", "gap")}
-        turn |= said | {"evidence_ids": ids, "answer": next(texts), "premises": [next(texts)], "reason": next(texts)}
+        fields = {
+            key: next(texts) for key in ("query", "rationale", "thought", "comment", "summary", "argument", "gap")
+        }
+        turn |= fields | {"evidence_ids": ids, "answer": next(texts), "premises": [next(texts)], "reason": next(texts)}
         turn["confidence"] = 5.0
         turn["tool"], turn["reviewed"], turn["preferred"], turn["outcome"] = (next(texts) for _ in range(4))
         quotes = [Quote(evidence_id=id, quote=one) for one in payloads[:30] for id in (one, ids[0])]

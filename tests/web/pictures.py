@@ -1,6 +1,6 @@
 """Pictures of states of the page for docs and README: ``python -m tests.web.pictures`` writes ``docs/pictures``.
 
-Models are scripted, so that nothing but Chromium is needed; run it again when the page has changed.
+Models are scripted, so it needs only Chromium. Run it again after a change of the page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEXICAL = [{"name": name, "retriever": "bm25:demo-encyclopaedia"} for name in ("
 SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "openai:slow"}
 
 
-async def taken(browser: Browser, url: str, home: Path) -> None:
+async def take_pictures(browser: Browser, url: str, home: Path) -> None:
     """Take all pictures."""
     os.environ["MOOT_HOME"] = str(home)
     done = with_evidence(await a_debate(), 3)
@@ -46,12 +46,12 @@ async def taken(browser: Browser, url: str, home: Path) -> None:
         "lost": ("/moot/debates/" + "0" * 32, "h1"),
     }
     for name, (path, sign) in paths.items():
-        page = await opened(browser, url + path, sign)
-        await keep(page, name)
+        page = await open_page(browser, url + path, sign)
+        await save_picture(page, name)
     for name in ("home", "result"):
-        page = await opened(browser, url + paths[name][0], paths[name][1], PHONE, "dark")
-        await keep(page, f"{name}-phone")
-    page = await opened(browser, f"{url}/moot", ".ask")
+        page = await open_page(browser, url + paths[name][0], paths[name][1], PHONE, "dark")
+        await save_picture(page, f"{name}-phone")
+    page = await open_page(browser, f"{url}/moot", ".ask")
     await page.get_by_text("Method and every setting").click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(SETTINGS | {"max_rounds": 1}))
     await page.get_by_label("A claim, an article").fill(f"{TEXT}\n\n{'It rained on that day, as it often does. ' * 12}")
@@ -63,18 +63,18 @@ async def taken(browser: Browser, url: str, home: Path) -> None:
     await page.locator(".batch .chip").first.wait_for()
     await page.screenshot(path=FOLDER / "batch.jpg", type="jpeg", quality=70)
     await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
-    await keep(page, "batch-phone")
-    page = await begun(browser, url, {})
+    await save_picture(page, "batch-phone")
+    page = await start_debate(browser, url, {})
     await page.locator(".rounds .fold").first.wait_for()
     await page.locator(".turn").first.wait_for()
-    await keep(page, "live")
-    page = await begun(browser, url, {"ask_person": ["evidence"]})
+    await save_picture(page, "live")
+    page = await start_debate(browser, url, {"ask_person": ["evidence"]})
     await page.locator(".question").wait_for()
-    await keep(page, "waiting")
+    await save_picture(page, "waiting")
 
 
-async def opened(browser: Browser, url: str, sign: str, size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
-    """A page, when it shows this."""
+async def open_page(browser: Browser, url: str, sign: str, size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
+    """Open a page, and wait until it shows this."""
     viewport: Any = dict(zip(("width", "height"), size, strict=True))
     page = await browser.new_page(viewport=viewport, color_scheme=scheme)
     await page.goto(url)
@@ -82,9 +82,9 @@ async def opened(browser: Browser, url: str, sign: str, size: tuple[int, int] = 
     return page
 
 
-async def begun(browser: Browser, url: str, more: dict[str, Any]) -> Page:
-    """A running debate."""
-    page = await opened(browser, f"{url}/moot", ".ask")
+async def start_debate(browser: Browser, url: str, more: dict[str, Any]) -> Page:
+    """Start a debate; return its page while it runs."""
+    page = await open_page(browser, f"{url}/moot", ".ask")
     await page.get_by_label("A claim, an article").fill(CLAIM)
     await page.get_by_text("Method and every setting").click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(SETTINGS | more))
@@ -92,14 +92,14 @@ async def begun(browser: Browser, url: str, more: dict[str, Any]) -> Page:
     return page
 
 
-async def reported(browser: Browser) -> None:
-    """The report of the recorded debate, up to its quotes."""
+async def picture_report(browser: Browser) -> None:
+    """Take a picture of the recorded debate's report, up to its quotes."""
     page = await browser.new_page(viewport={"width": 1000, "height": 1290})
     await page.set_content(report(json.loads(RECORDED.read_text(encoding="utf-8")), "html"))
-    await keep(page, "report")
+    await save_picture(page, "report")
 
 
-async def keep(page: Page, name: str) -> None:
+async def save_picture(page: Page, name: str) -> None:
     """Save a picture of the page in the folder."""
     await page.screenshot(path=FOLDER / f"{name}.jpg", type="jpeg", quality=70)
     await page.close()
@@ -110,8 +110,8 @@ async def pictures(url: str, home: Path) -> None:
     FOLDER.mkdir(exist_ok=True)
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        await reported(browser)
-        await taken(browser, url, home)
+        await picture_report(browser)
+        await take_pictures(browser, url, home)
         await browser.close()
 
 

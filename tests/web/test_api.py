@@ -36,7 +36,7 @@ async def client(server: Server) -> AsyncIterator[LangGraphClient]:
         yield client
 
 
-async def test_a_stream_of_updates_progress_and_tokens(server: Server, client: LangGraphClient) -> None:
+async def test_a_stream_has_updates_progress_and_tokens(server: Server, client: LangGraphClient) -> None:
     parts: dict[str, list[Any]] = {}
     modes: Any = ["updates", "custom", "messages-tuple", "values"]
     settings: dict[str, Any] = {"model": "openai:stub", "agents": 2, "max_rounds": 1}
@@ -44,12 +44,12 @@ async def test_a_stream_of_updates_progress_and_tokens(server: Server, client: L
     async for part in stream:
         parts.setdefault(part.event, []).append(part.data)
     assert [*parts["updates"][0], *parts["updates"][-1]] == ["open", "close"]
-    begun, ended = ([e for e in parts["custom"] if e["event"] == event] for event in ("begin", "step"))
-    assert [(e["node"], e["agent"], e["round"]) for e in begun if e["node"] == "answer"] == [
+    started, ended = ([e for e in parts["custom"] if e["event"] == event] for event in ("begin", "step"))
+    assert [(e["node"], e["agent"], e["round"]) for e in started if e["node"] == "answer"] == [
         ("answer", "agent-1", 1),
         ("answer", "agent-2", 1),
     ]
-    assert sorted(map(place, begun)) == sorted(map(place, ended))
+    assert sorted(map(place, started)) == sorted(map(place, ended))
     document = parts["values"][-1]
     assert sum(e["calls"] for e in ended) == document["usage"]["calls"] == 2
     counted = document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]
@@ -63,7 +63,7 @@ def place(event: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(event[key]) for key in ("node", "agent", "round", "phase"))
 
 
-async def test_progress_of_steps_within_steps(client: LangGraphClient) -> None:
+async def test_progress_names_steps_within_steps(client: LangGraphClient) -> None:
     debaters = [{"name": name, "retriever": None} for name in ("one", "two")]
     context: dict[str, Any] = FAKE | {"debaters": debaters, "max_rounds": 1, "scoring": "all_rounds"}
     stream = client.runs.stream(
@@ -73,7 +73,7 @@ async def test_progress_of_steps_within_steps(client: LangGraphClient) -> None:
     assert {("respond", "one"), ("respond", "two"), ("judge", None), ("close", None)} <= nodes
 
 
-async def test_a_run_in_the_background(client: LangGraphClient) -> None:
+async def test_a_run_in_the_background_is_joined(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=FAKE)
     document: Any = await client.runs.join(thread, run["run_id"])
@@ -91,7 +91,7 @@ async def test_a_run_in_the_background(client: LangGraphClient) -> None:
     assert values["answer"] == document["answer"]
 
 
-async def test_a_run_that_is_cancelled(server: Server, client: LangGraphClient) -> None:
+async def test_after_a_cancelled_run_the_thread_takes_another_run(server: Server, client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW, stream_mode="custom")
     async for part in client.runs.join_stream(thread, run["run_id"], stream_mode="custom"):
@@ -137,9 +137,9 @@ async def test_a_remote_graph_as_a_client_and_as_a_node(server: Server, client: 
     document: Any = await remote.ainvoke(ASKED, context=FAKE)
     assert (document["status"], document["settings"]["model"]) == ("done", "fake:1")
     assert {"open", "answer", "conclude", "close"} <= {*(await remote.aget_graph(xray=True)).nodes}
-    mine = await client.assistants.create(GRAPH, context={"model": "fake:2"})
+    assistant = await client.assistants.create(GRAPH, context={"model": "fake:2"})
     graph = StateGraph(Report)
-    graph.add_node("debate", RemoteGraph(mine["assistant_id"], url=server.url, client=client))
+    graph.add_node("debate", RemoteGraph(assistant["assistant_id"], url=server.url, client=client))
     graph.add_edge(START, "debate")
     graph.add_edge("debate", END)
     report = await graph.compile().ainvoke({"claim": CLAIM})
@@ -184,10 +184,16 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         document = server.json(result["document"])
         document = document.get("document", document)
         assert (document["id"], document["answer"]) == (result["id"], result["verdict"])
-    told = ("The claim is empty.", "needs a `claim`", "Did you mean max_rounds?", "Did you mean openai", "max_rounds")
-    for fault, said in zip(faults, told, strict=True):
+    messages = (
+        "The claim is empty.",
+        "needs a `claim`",
+        "Did you mean max_rounds?",
+        "Did you mean openai",
+        "max_rounds",
+    )
+    for fault, message in zip(faults, messages, strict=True):
         assert fault.is_error
-        assert said in fault.content[0].text
+        assert message in fault.content[0].text
 
 
 async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
@@ -202,30 +208,32 @@ async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
     assert (found.is_error, found.structured_content["status"]) == (False, "done")
     jsonschema.validate(found.structured_content, tool.output_schema)
     assert found.structured_content["cost"]["calls"] > 0
-    for fault, said in zip(faults, ("too weak to find claims", "takes no 'corpus'", "leave out corpus"), strict=True):
+    for fault, message in zip(
+        faults, ("too weak to find claims", "takes no 'corpus'", "leave out corpus"), strict=True
+    ):
         assert fault.is_error
-        assert said in fault.content[0].text
+        assert message in fault.content[0].text
 
 
-async def test_a_chat_on_a_thread(server: Server, client: LangGraphClient) -> None:
+async def test_a_chat_continues_on_its_thread(server: Server, client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     for number, claim in enumerate((CLAIM, "Bees make honey."), 1):
-        said: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
-        document: Any = await client.runs.wait(thread, GRAPH, input=said, context=FAKE)
+        state: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
+        document: Any = await client.runs.wait(thread, GRAPH, input=state, context=FAKE)
         assert (document["claim"], len(document["messages"])) == (claim, 2 * number)
         assert document["messages"][-1]["type"] == "ai"
         assert document["answer"] in document["messages"][-1]["content"]
-    [mine] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
+    [assistant] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
     parts = [{"kind": "text", "text": CLAIM}]
     message = {"role": "user", "parts": parts, "messageId": "1"}
     asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
-    await client.assistants.update(mine["assistant_id"], context=FAKE)
-    answer = server.json(f"/a2a/{mine['assistant_id']}", asked)  # another agent is called
-    await client.assistants.update(mine["assistant_id"], context={})
-    assert answer["result"]["history"][-1]["parts"][0]["text"] == said_by(answer)
+    await client.assistants.update(assistant["assistant_id"], context=FAKE)
+    answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)  # another agent is called
+    await client.assistants.update(assistant["assistant_id"], context={})
+    assert answer["result"]["history"][-1]["parts"][0]["text"] == reply_text(answer)
 
 
-def said_by(answer: dict[str, Any]) -> str:
+def reply_text(answer: dict[str, Any]) -> str:
     return str(answer["result"]["artifacts"][0]["parts"][0]["text"])
 
 
@@ -242,6 +250,6 @@ async def test_presets_are_assistants(server: Server, client: LangGraphClient) -
     assert (document["status"], document["settings"]["scoring"]) == ("done", "consensus_only")
 
 
-def test_no_server_to_create_assistants_on() -> None:
+def test_without_a_server_moot_assistants_is_an_error() -> None:
     done = CliRunner().invoke(app, ["assistants", "--url", "http://127.0.0.1:1"])
     assert "Start one with: moot serve" in str(done.exception)

@@ -44,13 +44,13 @@ RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context
 
 
 @pytest.fixture(scope="module")
-def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server_with_auth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of our graphs and our page, with a user's ``Auth`` object."""
     folder = tmp_path_factory.mktemp("owned")
-    yield from dev(folder, {"enable_custom_route_auth": True})
+    yield from run_server(folder, {"enable_custom_route_auth": True})
 
 
-def dev(folder: Path, http: dict[str, Any]) -> Iterator[Server]:
+def run_server(folder: Path, http: dict[str, Any]) -> Iterator[Server]:
     (folder / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
     config["http"] |= http
@@ -67,41 +67,41 @@ def thread_of(server: Server, user: dict[str, str]) -> str:
     return thread
 
 
-def test_without_a_token_every_request_is_refused(owned: Server) -> None:
+def test_without_a_token_every_request_is_refused(server_with_auth: Server) -> None:
     for path in ("/moot", "/moot/debates", "/moot/api/debates", "/moot/api/choices", "/docs", "/threads/1/state"):
-        assert owned.refused(path)[0] == 401, path
-    assert owned.refused("/moot/api/debates", {"thread_id": "x"})[0] == 401
-    assert owned.refused("/runs/wait", RUN)[0] == 401
-    assert json.loads(owned.send("/ok"))["ok"] is True
+        assert server_with_auth.refused(path)[0] == 401, path
+    assert server_with_auth.refused("/moot/api/debates", {"thread_id": "x"})[0] == 401
+    assert server_with_auth.refused("/runs/wait", RUN)[0] == 401
+    assert json.loads(server_with_auth.send("/ok"))["ok"] is True
     studio = {"x-auth-scheme": "langsmith"}
-    assert owned.refused("/threads/search", {}, studio)[0] == 401
+    assert server_with_auth.refused("/threads/search", {}, studio)[0] == 401
 
 
-def test_the_page_stores_only_own_threads(owned: Server) -> None:
-    thread = thread_of(owned, ADA)
-    id = json.loads(owned.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
-    lists = [json.loads(owned.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
+def test_the_page_stores_only_own_threads(server_with_auth: Server) -> None:
+    thread = thread_of(server_with_auth, ADA)
+    id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
+    lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
     assert [[entry["id"] for entry in entries].count(id) for entries in lists] == [1, 0]
     for place in (thread, id, f"{id}/json", id[-32:]):
-        assert owned.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
-    assert json.loads(owned.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
+        assert server_with_auth.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
+    assert json.loads(server_with_auth.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
     resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
     # The state to resume from is read with the caller's rights: Bob learns nothing about Ada's thread.
-    assert owned.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
-    assert owned.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
+    assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
+    assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 
 
-async def test_the_page_shows_only_own_threads(owned: Server) -> None:
+async def test_the_page_shows_only_own_threads(server_with_auth: Server) -> None:
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")
     waiting = RUN | {"assistant_id": "tool_mad", "context": WAITING}
-    thread = json.loads(await asyncio.to_thread(owned.send, "/threads", {}, ADA))["thread_id"]
-    await asyncio.to_thread(owned.send, f"/threads/{thread}/runs/wait", waiting, ADA)
+    thread = json.loads(await asyncio.to_thread(server_with_auth.send, "/threads", {}, ADA))["thread_id"]
+    await asyncio.to_thread(server_with_auth.send, f"/threads/{thread}/runs/wait", waiting, ADA)
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
         for user, seen, heading in ((ADA, 1, "Past checks"), (BOB, 0, "No checks yet")):
-            context = await browser.new_context(base_url=owned.url, extra_http_headers=user)
+            context = await browser.new_context(base_url=server_with_auth.url, extra_http_headers=user)
             page = await context.new_page()
             page.set_default_timeout(30_000)
             await page.goto("/moot/debates")
@@ -127,4 +127,4 @@ WAITING: dict[str, Any] = {
 
 def test_a_page_that_the_hook_does_not_guard_is_not_served(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="enable_custom_route_auth"):
-        next(dev(tmp_path, {}))
+        next(run_server(tmp_path, {}))

@@ -13,11 +13,11 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 import pytest
-from moot.web.batches.shown import COLUMNS, remaining_time
+from moot.web.batches.view import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, running_stub, says
 from tests.serving import Server
-from tests.web.test_table import SETTINGS, elsewhere, eventually, serving
+from tests.web.test_table import SETTINGS, second_folder, serving, wait_for_result
 
 ROUTE = "/moot/api/batches"
 RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
@@ -31,8 +31,8 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[Server]:
-    """One server for all tests that stop none; each looks at its own batches only."""
+def shared_server(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[Server]:
+    """One server for all tests that do not stop it; each test looks at its own batches only."""
     with serving(tmp_path_factory.mktemp("one"), stub) as server:
         yield server
 
@@ -48,40 +48,42 @@ def batch_of(claims: list[Any], **more: Any) -> dict[str, Any]:
     return asked | {"claims": rows} | more
 
 
-def begun(server: Server, asked: dict[str, Any]) -> str:
+def start_batch(server: Server, asked: dict[str, Any]) -> str:
     return str(server.json(ROUTE, asked)["id"])
 
 
-def shown(server: Server, id: str, **asked: str) -> dict[str, Any]:
+def batch_state(server: Server, id: str, **asked: str) -> dict[str, Any]:
     query = "&".join(f"{name}={value}" for name, value in asked.items())
     found: dict[str, Any] = server.json(f"{ROUTE}/{id}?{query}")
     return found
 
 
-def ended(server: Server, id: str) -> dict[str, Any]:
-    found: dict[str, Any] = eventually(lambda: (one := shown(server, id))["ended"] and not one["going"] and one)
+def ended_batch(server: Server, id: str) -> dict[str, Any]:
+    found: dict[str, Any] = wait_for_result(
+        lambda: (one := batch_state(server, id))["ended"] and not one["going"] and one
+    )
     return found
 
 
-def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
+def test_a_batch_from_its_start_to_its_table(shared_server: Server) -> None:
     rows = [
         {"claim": "One.", "id": "a", "label": "SUPPORTS", "speaker": "Ada", "date": "2020-10"},
         {"claim": "=Two.", "settings": {"max_rounds": 2}},
         {"claim": "Three.", "graph": "standard_prompting", "settings": {"models": {}}},
     ]
     asked = batch_of(rows, at_once=2)
-    id = begun(one, asked)
-    assert begun(one, asked) == id  # a double click
-    found = ended(one, id)
+    id = start_batch(shared_server, asked)
+    assert start_batch(shared_server, asked) == id  # a double click
+    found = ended_batch(shared_server, id)
     assert [row["status"] for row in found["rows"]] == ["done"] * 3
     assert [row["divided"] for row in found["rows"]] == [True, True, False]
     assert (found["counts"]["all"], found["counts"]["divided"]) == (3, 2)
-    assert [row["number"] for row in shown(one, id, show="divided", q="two")["rows"]] == [2]
-    first, second, third = (one.json(f"/moot/api/debates/{row['document']}") for row in found["rows"])
+    assert [row["number"] for row in batch_state(shared_server, id, show="divided", q="two")["rows"]] == [2]
+    first, second, third = (shared_server.json(f"/moot/api/debates/{row['document']}") for row in found["rows"])
     assert (first["document"]["task"]["speaker"], first["document"]["task"]["claim_date"]) == ("Ada", "2020-10")
     assert (second["document"]["rounds"], third["document"]["graph"]) == (2, "standard_prompting")
     assert third["document"]["settings"]["model"] == "openai:stub"
-    lines = list(csv.DictReader(io.StringIO(one.send(f"{ROUTE}/{id}/csv").decode("utf-8-sig"))))
+    lines = list(csv.DictReader(io.StringIO(shared_server.send(f"{ROUTE}/{id}/csv").decode("utf-8-sig"))))
     assert tuple(lines[0]) == COLUMNS
     assert [line["claim"] for line in lines] == ["One.", "'=Two.", "Three."]
     assert [line["answer"] for line in lines[:2]] == [first["document"]["answer"], second["document"]["answer"]]
@@ -89,19 +91,19 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
     backed = [line["confidence_rests_on"].endswith("; not calibrated") for line in lines]
     assert backed == [bool(line["confidence"]) for line in lines]
     assert lines[0]["confidence"]
-    assert lines[0]["report"] == f"{one.url}/moot/debates/{found['rows'][0]['document']}"
-    with ZipFile(io.BytesIO(one.send(f"{ROUTE}/{id}/zip"))) as archive:
+    assert lines[0]["report"] == f"{shared_server.url}/moot/debates/{found['rows'][0]['document']}"
+    with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
         assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]
         assert "One." in archive.read("1.html").decode()
-    assert batches(one)[id]["statuses"] == {"done": 3}
-    one.send(f"{ROUTE}/{id}", method="DELETE")
-    assert id not in batches(one)
+    assert batches(shared_server)[id]["statuses"] == {"done": 3}
+    shared_server.send(f"{ROUTE}/{id}", method="DELETE")
+    assert id not in batches(shared_server)
     for row in found["rows"]:  # the debates are kept
-        assert one.json(f"/moot/api/debates/{row['document']}")["document"]["status"] == "done"
+        assert shared_server.json(f"/moot/api/debates/{row['document']}")["document"]["status"] == "done"
 
 
 @pytest.mark.parametrize(
-    ("statuses", "seconds", "said"),
+    ("statuses", "seconds", "words"),
     [
         (["done", "running", "next"], 20, "under a minute left"),
         (["done", "running", "running", "next", "next"], 100, "about 2 min left"),
@@ -110,75 +112,75 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
         (["done", "failed"], 100, ""),
     ],
 )
-def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, said: str) -> None:
+def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, words: str) -> None:
     entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
     batch: Any = SimpleNamespace(at_once=2)
-    assert remaining_time(batch, entries) == said
+    assert remaining_time(batch, entries) == words
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
-    claims = [f"Claim {number}, {how.name}." for number in range(6)]
+@pytest.mark.parametrize("kill_signal", [signal.SIGKILL, signal.SIGTERM])
+def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, kill_signal: signal.Signals) -> None:
+    claims = [f"Claim {number}, {kill_signal.name}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
-        undisturbed = begun(server, batch_of([f"{claim} Undisturbed." for claim in claims]))
-        ended(server, undisturbed)
+        undisturbed = start_batch(server, batch_of([f"{claim} Undisturbed." for claim in claims]))
+        ended_batch(server, undisturbed)
         a_batch = len(stub.calls()) - first
         before = len(stub.calls())
-        id = begun(server, batch_of(claims, at_once=3))
-        eventually(lambda: shown(server, id)["statuses"].get("done", 0) >= 2)
-        server.process.send_signal(how)
+        id = start_batch(server, batch_of(claims, at_once=3))
+        wait_for_result(lambda: batch_state(server, id)["statuses"].get("done", 0) >= 2)
+        server.process.send_signal(kill_signal)
         server.process.wait(30)
     with serving(tmp_path, stub) as server:
-        found = ended(server, id)
+        found = ended_batch(server, id)
         assert found["statuses"] == {"done": 6}
         assert len(stub.calls()) - before <= a_batch + 3 * 2  # the calls in flight are paid for again, and no others
 
 
-def test_a_batch_is_stopped_resumed_and_retried(one: Server, stub: StubEndpoint) -> None:
-    id = begun(one, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
-    eventually(lambda: shown(one, id)["statuses"].get("done"))
-    assert one.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
-    one.json(f"{ROUTE}/{id}/stop", {})
-    found = shown(one, id)
+def test_a_batch_is_stopped_resumed_and_retried(shared_server: Server, stub: StubEndpoint) -> None:
+    id = start_batch(shared_server, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
+    wait_for_result(lambda: batch_state(shared_server, id)["statuses"].get("done"))
+    assert shared_server.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
+    shared_server.json(f"{ROUTE}/{id}/stop", {})
+    found = batch_state(shared_server, id)
     assert (found["going"], found["stopped"]) == (False, "It was stopped.")
     assert {"done", "none"} <= set(found["statuses"]) <= {"done", "none", "interrupted"}
     paid = len(stub.calls())
-    assert found == shown(one, id)
+    assert found == batch_state(shared_server, id)
     assert len(stub.calls()) == paid
-    one.json(f"{ROUTE}/{id}/go-on", {})
-    assert ended(one, id)["statuses"] == {"done": 8}
+    shared_server.json(f"{ROUTE}/{id}/go-on", {})
+    assert ended_batch(shared_server, id)["statuses"] == {"done": 8}
 
 
-def test_an_error_that_all_rows_would_have_stops_the_batch(one: Server) -> None:
+def test_an_error_that_all_rows_would_have_stops_the_batch(shared_server: Server) -> None:
     context = {"model": "nobody:some-model"}
     claims = [f"Claim {number}." for number in range(5)]
-    id = begun(one, batch_of(claims, graph="standard_prompting", context=context, at_once=1))
-    found = eventually(lambda: (now := shown(one, id))["stopped"] and not now["going"] and now)
+    id = start_batch(shared_server, batch_of(claims, graph="standard_prompting", context=context, at_once=1))
+    found = wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"] and now)
     assert "The provider 'nobody'" in found["stopped"]
     assert found["statuses"] == {"failed": 1, "none": 4}
     assert "The provider 'nobody'" in found["rows"][0]["error"]
-    one.json(f"{ROUTE}/{id}/go-on", {"rows": [1]})
-    eventually(lambda: (now := shown(one, id))["stopped"] and not now["going"])
+    shared_server.json(f"{ROUTE}/{id}/go-on", {"rows": [1]})
+    wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"])
 
 
-def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(one: Server, stub: StubEndpoint) -> None:
-    with serving(elsewhere(one.folder), stub) as other:
+def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(shared_server: Server, stub: StubEndpoint) -> None:
+    with serving(second_folder(shared_server.folder), stub) as other:
         before = len(stub.calls())
-        id = begun(one, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
-        status, said = other.refused(f"{ROUTE}/{id}/go-on", {})
-        assert (status, said["kind"]) == (422, "debate_running")
-        assert shown(other, id)["going"] is False
-        assert ended(one, id)["statuses"] == {"done": 4}
-        assert shown(other, id)["statuses"] == {"done": 4}
+        id = start_batch(shared_server, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
+        status, message = other.refused(f"{ROUTE}/{id}/go-on", {})
+        assert (status, message["kind"]) == (422, "debate_running")
+        assert batch_state(other, id)["going"] is False
+        assert ended_batch(shared_server, id)["statuses"] == {"done": 4}
+        assert batch_state(other, id)["statuses"] == {"done": 4}
         other.json(f"{ROUTE}/{id}/go-on", {})
         paid = len(stub.calls())
-        assert ended(other, id)["statuses"] == {"done": 4}
+        assert ended_batch(other, id)["statuses"] == {"done": 4}
         assert len(stub.calls()) == paid > before
 
 
-def test_invalid_batches_are_refused(one: Server) -> None:
-    before = batches(one)
+def test_invalid_batches_are_refused(shared_server: Server) -> None:
+    before = batches(shared_server)
     refused: list[tuple[Any, str]] = [
         ({}, "The body is"),
         (batch_of([]), "1 to 5,000 claims"),
@@ -189,8 +191,8 @@ def test_invalid_batches_are_refused(one: Server) -> None:
         (batch_of(["One."], at_once=0), "at_once"),
         (batch_of(["One."], max_cost=-1), "max_cost"),
     ]
-    for body, said in refused:
-        status, answer = one.refused(ROUTE, body)
-        assert (status, said in answer["detail"]) == (422, True), answer
-    assert batches(one) == before
-    assert one.refused(f"{ROUTE}/{uuid4()}")[0] == 404
+    for body, message in refused:
+        status, answer = shared_server.refused(ROUTE, body)
+        assert (status, message in answer["detail"]) == (422, True), answer
+    assert batches(shared_server) == before
+    assert shared_server.refused(f"{ROUTE}/{uuid4()}")[0] == 404

@@ -56,16 +56,16 @@ async def reach(page: Page, name: str) -> None:
         await page.keyboard.press("Tab")
         if str(await page.evaluate(FOCUSED)).startswith(name):
             return
-    raise AssertionError(f"no {name!r} is reached")
+    raise AssertionError(f"no {name!r} was reached")
 
 
-def kept(served: Served, page: Page) -> dict[str, Any]:
+def stored_document(served: Served, page: Page) -> dict[str, Any]:
     """The stored document of the debate on a page."""
     document: dict[str, Any] = json.loads((served.home / "debates" / f"{page.url.rpartition('/')[2]}.json").read_text())
     return document
 
 
-async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_debate_runs_from_the_form_to_its_file(page: Page, served: Served, tmp_path: Path) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
@@ -78,7 +78,7 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1}))
     await page.get_by_role("button", name=GO).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    document = kept(served, page)
+    document = stored_document(served, page)
     assert document["claim"] == CLAIM + MARKUP
     assert (document["task"]["speaker"], document["task"]["claim_date"]) == ("Ada", "2020-10")
     assert await page.evaluate(FOREIGN) == 0
@@ -118,7 +118,7 @@ async def test_past_checks_are_searched_and_deleted(
     await page.get_by_role("link", name="Zebras have stripes.").wait_for()
     assert await page.locator(".checks > li").count() == 1
     await page.goto("/moot/debates?q=nothing+like+it")
-    await page.get_by_text("No claim holds these words.").wait_for()
+    await page.get_by_text("No claim contains these words.").wait_for()
 
 
 async def test_an_impossible_choice_shows_why(page: Page) -> None:
@@ -137,7 +137,7 @@ async def test_an_impossible_choice_shows_why(page: Page) -> None:
     await page.get_by_text("There are no documents yet").wait_for()
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Method", exact=True).select_option("cortex_debate")
-    await page.get_by_text("This method searches for nothing").wait_for()
+    await page.get_by_text("This method does not search").wait_for()
 
 
 async def test_a_person_is_asked(page: Page, served: Served) -> None:
@@ -156,11 +156,11 @@ async def test_a_person_is_asked(page: Page, served: Served) -> None:
     await page.get_by_label("Text", exact=True).fill("Monotremes lay leathery eggs.")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    said = await page.locator(".record .card", has_text="A person").first.text_content() or ""
-    assert "What do monotremes lay?" in said
+    card = await page.locator(".record .card", has_text="A person").first.text_content() or ""
+    assert "What do monotremes lay?" in card
     added = page.locator(".src > li", has_text="added by a person").locator("h3")
     assert await added.all_text_contents() == ["A note"]
-    [note] = [piece for piece in kept(served, page)["evidence"] if piece["title"] == "A note"]
+    [note] = [piece for piece in stored_document(served, page)["evidence"] if piece["title"] == "A note"]
     assert note["text"] == "Monotremes lay leathery eggs."
 
 
@@ -196,13 +196,13 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     await page.keyboard.type(typed)
     await reach(page, "Send")
     await page.keyboard.press("Enter")
-    if moment == "verdict":  # it is decided and shown again
+    if moment == "verdict":  # the verdict is decided and shown again
         await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
         await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
         await reach(page, "Accept everything")
         await page.keyboard.press("Enter")
     await page.locator(".verdict h2").wait_for()
-    turn = next(turn for turn in kept(served, page)["turns"] if turn["agent"] == "person")
+    turn = next(turn for turn in stored_document(served, page)["turns"] if turn["agent"] == "person")
     assert written.items() <= turn.items()
     for kind in ("md", "html"):
         text = await (await page.request.get(f"/moot/api/debates/{page.url.rpartition('/')[2]}/{kind}")).text()
@@ -210,7 +210,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
         assert re.search(rf"A person.*{label}.*{typed[:-1]}", text.replace("\\", ""), re.DOTALL), kind
 
 
-async def test_own_evidence_and_another_branch(page: Page, served: Served) -> None:
+async def test_a_person_adds_evidence_and_starts_another_branch(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_role("button", name="Add documents").click()
     files: list[Any] = [
@@ -237,16 +237,16 @@ async def test_own_evidence_and_another_branch(page: Page, served: Served) -> No
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     given = page.locator(".src > li", has_text="given with the claim").locator("h3")
     assert sorted(await given.all_text_contents()) == ["Milk", "eggs", "report", "report"]
-    [milk] = [piece for piece in kept(served, page)["evidence"] if piece["id"] == "own-1"]
+    [milk] = [piece for piece in stored_document(served, page)["evidence"] if piece["id"] == "own-1"]
     assert (milk["text"], milk["title"]) == ("Milk.", "Milk")
 
     first = page.url
-    await page.get_by_role("button", name="Go back, with other evidence").click()
-    await page.get_by_label("Take again what comes from this step on").select_option(label="judge (after round 1)")
+    await page.get_by_role("button", name="Repeat a step with other evidence").click()
+    await page.get_by_label("Repeat the debate from this step").select_option(label="judge (after round 1)")
     await page.get_by_label("Strike Milk").check()
-    await page.get_by_role("button", name="Debate on from there").click()
+    await page.get_by_role("button", name="Continue from this step").click()
     await page.wait_for_url(lambda url: "/debates/" in url and url != first)
-    document = kept(served, page)
+    document = stored_document(served, page)
     assert [piece["id"] for piece in document["evidence"] if piece.get("struck")] == ["own-1"]
     assert [turn["struck"] for turn in document["turns"] if turn["agent"] == "person"] == [["own-1"]]
     assert len([turn for turn in document["turns"] if turn["step"] == "judge"]) == 1
@@ -302,7 +302,7 @@ async def test_a_debate_is_stopped(page: Page) -> None:
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
     assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
-    await page.get_by_role("button", name="Go on").click()  # an interrupted debate goes on at a click
+    await page.get_by_role("button", name="Go on").click()  # a click resumes the interrupted debate
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
 
@@ -317,8 +317,8 @@ async def test_no_payload_is_executed(
     document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
-    await page.get_by_text("Take in a check from a file").click()
-    await page.get_by_label("Take in a document").set_input_files(tmp_path / "document.json")
+    await page.get_by_text("Import a check from a file").click()
+    await page.get_by_label("Import a document").set_input_files(tmp_path / "document.json")
     await page.locator(".src").last.wait_for(state="attached")
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.locator(".src > li").count() == len(PAYLOADS)
@@ -334,7 +334,9 @@ async def test_no_payload_is_executed(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any) -> None:
+async def test_a_debate_with_500_pieces_is_shown(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 500)
     document["evidence"][1]["shown"] = [[2, 12], [17, 21]]
@@ -355,7 +357,7 @@ async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.Monkey
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_the_caveats_of_a_verdict(page: Page, served: Served) -> None:
+async def test_the_caveats_of_a_verdict_are_shown(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}

@@ -9,7 +9,7 @@ from tests.conftest import free_port
 
 CODE = """
 import asyncio, importlib
-from moot.web.cancelling import RUNTIME, listen_on
+from moot.web.cancelling import RUNTIME, check_cancellation_to_the_end
 from langgraph_api.asyncio import ValueEvent
 from langgraph_runtime_inmem.inmem_stream import Message
 
@@ -27,10 +27,10 @@ async def cancelled():
     return type(done._value).__name__
 
 importlib.import_module(RUNTIME)
-listen_on()
+check_cancellation_to_the_end()
 print(asyncio.run(cancelled()))
 """
-"""Runs in its own process, because importing the server's modules changes logging and more."""
+"""A program for its own process, because importing the server's modules changes logging and more."""
 
 
 def test_a_run_is_cancelled_after_a_long_time() -> None:
@@ -38,23 +38,23 @@ def test_a_run_is_cancelled_after_a_long_time() -> None:
     assert done.stdout.splitlines()[-1:] == ["UserInterrupt"], done.stderr
 
 
-GONE = """
+WITHOUT_FUNCTION = """
 import sys
 from moot.web import cancelling
-listen_on = cancelling.listen_on
+check_cancellation_to_the_end = cancelling.check_cancellation_to_the_end
 
 def without_it():  # as in a release of the server that has it no more
     del sys.modules[cancelling.RUNTIME].listen_for_cancellation
-    listen_on()
+    check_cancellation_to_the_end()
 
-cancelling.listen_on = without_it
+cancelling.check_cancellation_to_the_end = without_it
 from moot.cli.main import run
 run()
 """
 
 
 def test_a_server_without_the_function_says_what_to_do() -> None:
-    command = [sys.executable, "-c", GONE, "serve", "--port", str(free_port())]
+    command = [sys.executable, "-c", WITHOUT_FUNCTION, "serve", "--port", str(free_port())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     last = done.stderr.splitlines()[-1]
     assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), done.stderr

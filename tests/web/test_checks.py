@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.prompts._files import shipped
-from moot.web.checks import LOADED, READ
+from moot.web.checks import MODEL_SETTINGS, SOURCE_SETTINGS
 
 from tests.conftest import CLAIM
 from tests.serving import Server
@@ -18,23 +18,26 @@ FEW: dict[str, Any] = {"model": "fake:1"}
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
-def test_settings_of_runs(server: Server, path: str) -> None:
+def test_invalid_settings_of_runs_are_refused(server: Server, path: str) -> None:
     crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
-    for context, said in (
+    for context, message in (
         ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
         ({"attempt": 3}, "There is no setting 'attempt'. Did you mean attempts? Known are answer_prompt, attempts,"),
         ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
         ({"model": "gpt-4o"}, "name a model as provider:name"),
-        ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "nothing to put for {oracle}"),
+        (
+            {"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")},
+            "the placeholder {oracle} is unknown",
+        ),
     ):
         status, answer = server.refused(path, RUN | crons | {"context": context})
         assert (status, answer["kind"]) == (422, "invalid_setting")
-        assert said in answer["detail"]
+        assert message in answer["detail"]
     assert server.refused(path, RUN | crons | {"config": {"configurable": {"attempts": 0}}})[0] == 422
     assert server.refused(path, RUN | crons | {"input": "claim"})[1]["kind"] == "invalid_claim"
 
 
-def test_several_runs_and_runs_on_threads(server: Server) -> None:
+def test_several_runs_and_runs_on_threads_are_checked(server: Server) -> None:
     assert server.refused("/runs/batch", [RUN | {"context": FEW}, RUN | {"context": {"rounds": 3}}])[0] == 422
     thread = server.json("/threads", {})["thread_id"]
     assert server.refused(f"/threads/{thread}/runs/wait", RUN | {"context": {"rounds": 3}})[0] == 422
@@ -42,22 +45,22 @@ def test_several_runs_and_runs_on_threads(server: Server) -> None:
     assert server.json(f"/threads/{thread}/history", {"limit": 10}) == []
 
 
-def test_a_run_without_input(server: Server) -> None:
+def test_a_run_without_input_is_refused(server: Server) -> None:
     status, answer = server.refused("/runs/wait", RUN | {"input": None})
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
 
 
-def test_a_run_without_input_on_a_thread_without_state(server: Server) -> None:
+def test_a_run_without_input_on_an_empty_thread_is_refused(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
-    begun, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
+    new_run, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
-        for run, said in ((begun, "The thread is empty"), (resumed, "No debate waits for a reply")):
+        for run, message in ((new_run, "The thread is empty"), (resumed, "No debate waits for a reply")):
             status, answer = server.refused(path, run)
-            assert (status, answer["detail"].startswith(said)) == (422, True)
+            assert (status, answer["detail"].startswith(message)) == (422, True)
     unknown = f"/threads/{uuid4()}/runs/wait"
     assert server.refused("/runs/wait", resumed)[0] == 422
-    assert server.refused(unknown, begun | {"if_not_exists": "create"})[0] == 422
-    assert server.refused(unknown, begun)[0] == 404
+    assert server.refused(unknown, new_run | {"if_not_exists": "create"})[0] == 422
+    assert server.refused(unknown, new_run)[0] == 404
 
 
 def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
@@ -82,13 +85,13 @@ def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
     )
 
 
-def test_settings_of_assistants_and_of_their_runs(server: Server) -> None:
+def test_settings_of_assistants_and_of_their_runs_are_checked(server: Server) -> None:
     agents = [{"name": "one"}, {"name": "two"}]
     made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
     assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422
-    mine = server.json("/assistants", made)["assistant_id"]
-    assert server.refused(f"/assistants/{mine}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
-    run = RUN | {"assistant_id": mine}
+    assistant = server.json("/assistants", made)["assistant_id"]
+    assert server.refused(f"/assistants/{assistant}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
+    run = RUN | {"assistant_id": assistant}
     # Only this assistant has a role `one`.
     assert server.json("/runs/wait", run | {"context": {"models": {"one": "fake:2"}}})["status"] == "done"
     refused = server.refused("/runs/wait", run | {"context": {"models": {"agent-1": "fake:2"}}})
@@ -151,8 +154,9 @@ def test_every_setting_with_a_path_is_checked() -> None:
         for graph in DESCRIPTIONS
         for name, field in load_graph(graph).settings.model_fields.items()
     }
-    assert {name for (_, name), about in fields.items() if " folder" in about} == set(LOADED)
-    assert {name for _, name in fields if "langchain" in fields[_, name] or name == "fallback"} <= {*READ, "debaters"}
+    assert {name for (_, name), about in fields.items() if " folder" in about} == set(MODEL_SETTINGS)
+    named = {name for (_, name), about in fields.items() if "langchain" in about or name == "fallback"}
+    assert named <= {*SOURCE_SETTINGS, "debaters"}
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])

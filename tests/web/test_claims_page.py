@@ -21,7 +21,8 @@ LIST: Any = {
 
 
 async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served) -> None:
-    """A user pastes an article, sees its claims, corrects one, leaves one out, watches, and reads the reports."""
+    """A user pastes an article, corrects one of its claims, leaves one out, watches the checks, and reads the
+    reports."""
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
@@ -30,7 +31,7 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     await page.get_by_role("heading", name="4 claims").wait_for()
     assert await page.locator(".claims input:checked").count() == 3
     await page.get_by_text("Left out: less worth checking.").wait_for()
-    await page.get_by_text("dropped, as the text does not hold").wait_for()
+    await page.get_by_text("dropped, because the text does not support").wait_for()
     await page.get_by_text("Filled in from the text: tram line in Norwick.").wait_for()
     await page.get_by_label("Claim", exact=True).first.fill("Norwick opened its tram line in spring 2024.")
     await page.get_by_label(f"Check: {WRITTEN[2]['claim']}").uncheck()

@@ -23,33 +23,33 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def dated(document: Document, second: int) -> Document:
+def started_at(document: Document, second: int) -> Document:
     return {**document, "started_at": f"2026-01-01T00:00:{second:02}+01:00"}
 
 
 async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home: Path) -> None:
     document = await a_debate()
-    ids = [debates.save(dated(document, second)) for second in (1, 3, 2)]
-    assert debates.save(dated(document, 3)) == ids[1]  # reloading a page stores no second copy
-    assert debates.save({**dated(document, 3), "claim": "Another."}) != ids[1]
+    ids = [debates.save(started_at(document, second)) for second in (1, 3, 2)]
+    assert debates.save(started_at(document, 3)) == ids[1]  # reloading a page stores no second copy
+    assert debates.save({**started_at(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
     entries = [debates.entry(id) for id in debates.stems()]
     assert [entry["started_at"][17:19] for entry in entries] == ["03", "03", "02", "01"]
-    assert debates.load(ids[2]) == dated(document, 2)
+    assert debates.load(ids[2]) == started_at(document, 2)
     assert [path.suffix for path in (own_home / "debates").iterdir()] == [".json"] * 4
     debates.delete(ids[2])
     with pytest.raises(UserError, match="no such debate"):
         debates.load(ids[2])
 
 
-async def test_pages_and_a_damaged_file(own_home: Path) -> None:
+async def test_debates_are_listed_by_pages_beside_a_damaged_file(own_home: Path) -> None:
     document = await a_debate()
-    for second in range(debates.A_PAGE + 1):
-        last = debates.save(dated(document, second))
+    for second in range(debates.PAGE_SIZE + 1):
+        last = debates.save(started_at(document, second))
     (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
     client = get_client(url="http://none.test")
-    (first, total), *more = [await table.listed(page, client) for page in (1, 2, 3)]
-    assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.A_PAGE, 21, [1, 0])
+    (first, total), *more = [await table.list_page(page, client) for page in (1, 2, 3)]
+    assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.PAGE_SIZE, 21, [1, 0])
     assert first[0] == {"id": last, "fault": "Its file is damaged."}
     with pytest.raises(UserError, match="not valid JSON"):
         debates.load(last)
@@ -74,41 +74,46 @@ def test_only_ids_reach_the_disk(own_home: Path, id: str) -> None:
     assert (own_home / "secret.json").exists()
 
 
-def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
-    def made(document: Document) -> bytes:
+def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
+    """A function that encodes a document after a change."""
+
+    def content(document: Document) -> bytes:
         change(document)
         return json.dumps(document).encode()
 
-    return made
+    return content
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda d: b"[1", "not valid JSON"),
         (lambda d: b"\xff", "not valid JSON"),
         (lambda d: b"[" * 100_000, "not valid JSON"),
         (lambda d: b"{}", "schema_version: Field required"),
         (lambda d: b" " * (debates.LARGEST + 1), "more than 32 MiB"),
-        (changed(lambda d: d.update(turns=1)), "turns: Input should be a valid list"),
-        (changed(lambda d: d.update(seconds=float("nan"))), "not JSON compliant"),
-        (changed(lambda d: d["metrics"].update(x="\ud800")), "surrogates not allowed"),
-        (changed(lambda d: d.update(started_at="yesterday")), "Invalid isoformat"),
-        (changed(lambda d: d.update(graph="../tool_mad")), "There is no graph"),
-        (changed(lambda d: d["settings"].update(color=1)), "There is no setting 'color'"),
-        (changed(lambda d: d["turns"][0]["citations"][0].update(start=1)), "a quote marked as verified is not in"),
-        (changed(lambda d: d["turns"][0]["citations"][0].update(quote="fly")), "a quote marked as verified is not in"),
+        (with_change(lambda d: d.update(turns=1)), "turns: Input should be a valid list"),
+        (with_change(lambda d: d.update(seconds=float("nan"))), "not JSON compliant"),
+        (with_change(lambda d: d["metrics"].update(x="\ud800")), "surrogates not allowed"),
+        (with_change(lambda d: d.update(started_at="yesterday")), "Invalid isoformat"),
+        (with_change(lambda d: d.update(graph="../tool_mad")), "There is no graph"),
+        (with_change(lambda d: d["settings"].update(color=1)), "There is no setting 'color'"),
+        (with_change(lambda d: d["turns"][0]["citations"][0].update(start=1)), "a quote marked as verified is not in"),
+        (
+            with_change(lambda d: d["turns"][0]["citations"][0].update(quote="fly")),
+            "a quote marked as verified is not in",
+        ),
     ],
 )
-async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], said: str) -> None:
+async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], message: str) -> None:
     document = with_evidence(await a_debate(), 1)
     assert debates.parse_document(json.dumps(document).encode()) == document
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         debates.parse_document(make(copy.deepcopy(document)))
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 
-async def test_an_unwritable_home(own_home: Path) -> None:
+async def test_an_unwritable_home_is_an_error(own_home: Path) -> None:
     (own_home / "debates").write_text("a file")
     with pytest.raises(UserError, match="Set MOOT_HOME"):
         debates.save(await a_debate())

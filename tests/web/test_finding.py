@@ -11,7 +11,7 @@ from tests.claims.test_find import TEXT
 from tests.web.conftest import Served
 from tests.web.documents import CLAIM
 from tests.web.test_browser import BOX, EXPERT, GO, SLOW, start
-from tests.web.test_quality import bare, look
+from tests.web.test_quality import bare, faults_of_page
 
 __all__ = ["bare"]
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ async def test_an_error_is_shown_and_the_text_stays(bare: Page, served: Served) 
     assert await bare.get_by_label(BOX).input_value() == ARTICLE
     assert await bare.get_by_role("button", name=FINDS).is_enabled()
     assert bare.url.endswith("/moot")
-    assert await look(bare, "failed") == []
+    assert await faults_of_page(bare, "failed") == []
     await bare.goto("/moot/debates")
     row = bare.locator(".checks li").first
     assert "A line" in await row.inner_text()
     await row.get_by_role("button", name="Go on").click()  # the same text again fails as before, and says so
     await bare.get_by_role("heading", name="The claims are not found yet").wait_for()
-    assert await look(bare, "not-found") == []
+    assert await faults_of_page(bare, "not-found") == []
 
 
 async def test_finding_is_stopped_and_resumed(bare: Page, served: Served) -> None:
@@ -51,7 +51,7 @@ async def test_finding_is_stopped_and_resumed(bare: Page, served: Served) -> Non
     await bare.get_by_role("button", name=FINDS).click()
     await bare.get_by_role("heading", name="A line").wait_for()
     await bare.get_by_text("Next: you tick the claims to check.").wait_for()
-    wrong = await look(bare, "finding")
+    wrong = await faults_of_page(bare, "finding")
     await bare.get_by_role("button", name="Stop").click()
     await bare.get_by_text("Paste the same text again to continue it").wait_for()
     await bare.get_by_text("More options").click()
@@ -63,13 +63,13 @@ async def test_finding_is_stopped_and_resumed(bare: Page, served: Served) -> Non
     button = await bare.get_by_role("button", name="Check 3 claims").bounding_box()
     assert button
     assert button["y"] + button["height"] < 844
-    assert await look(bare, "found") + wrong == []
+    assert await faults_of_page(bare, "found") + wrong == []
     await bare.go_back()
     await bare.get_by_label(BOX).wait_for()
 
 
 async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
-    """It continues without its page, is joined after a reload, and resumed after a stop."""
+    """It continues without its page; a reload shows it again, and it can be resumed after a stop."""
     await paste(page, "openai:hesitant")
     await page.get_by_label("Quick check").check()
     await page.get_by_role("button", name=FINDS).click()
@@ -112,23 +112,23 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served) ->
     await page.get_by_role("button", name="Check 1 claim").wait_for()
 
 
-async def test_a_link_opened_while_a_model_loads(page: Page, served: Served) -> None:
+async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Served) -> None:
     """Before the first node has ended, only the run itself contains the claim."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
     assert page.context.browser
     other = await page.context.browser.new_page()
 
-    async def loading(route: Route) -> None:
+    async def hide_first_state(route: Route) -> None:
         state: Any = await (await route.fetch()).json()
         early = {key: state["values"][key] for key in ("claim",) if key in state["values"]}
         await route.fulfill(body=json.dumps({**state, "values": early}), content_type="application/json")
 
-    await other.route("**/threads/*/state", loading)
+    await other.route("**/threads/*/state", hide_first_state)
     await other.route("**/runs/*/stream*", lambda route: None)  # no event comes yet
-    async with other.expect_response("**/moot/api/told*") as told:
+    async with other.expect_response("**/moot/api/told*") as response:
         await other.goto(page.url)
-    assert (await told.value).ok
+    assert (await response.value).ok
     await other.get_by_role("heading", name=CLAIM).wait_for()
     assert await other.locator(".fault").count() == 0
     await page.get_by_role("button", name="Stop").click()

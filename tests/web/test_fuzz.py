@@ -93,7 +93,7 @@ def operation(path: str, body: Schema | None) -> Schema:
     return asked | {"responses": {"default": {"description": "An answer."}}}
 
 
-def described() -> Schema:
+def describe_api() -> Schema:
     """The OpenAPI description of our routes, and of the server's routes whose requests we check."""
     paths: dict[str, Schema] = {path: {"post": operation(path, body)} for path, body in CHECKED.items()}
     for route in ROUTES:
@@ -112,7 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield from langgraph_dev(folder / "server", stub)
 
 
-API: Any = schemathesis.openapi.from_dict(described())
+API: Any = schemathesis.openapi.from_dict(describe_api())
 OPERATIONS = [found.ok() for found in API.get_all_operations()]
 
 
@@ -130,6 +130,6 @@ def test_no_request_causes_an_internal_server_error(operation: Any, data: st.Dat
     "path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import", "/moot/api/said"]
 )
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, b'{"assistant_id": "\\ud800", "input": NaN}', b"1e999"])
-def test_bodies_that_match_no_schema(server: Server, path: str, body: bytes) -> None:
+def test_bodies_that_match_no_schema_are_refused(server: Server, path: str, body: bytes) -> None:
     answer = httpx.post(server.url + path, content=body, headers={"content-type": "application/json"})
     assert 400 <= answer.status_code < 500, answer.text

@@ -21,7 +21,7 @@ FETCH = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "sec-fetch-de
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
-def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
+def refusal_for(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
     return refusal(Headers({"host": HERE, **headers}), method, path, {"moot.lan"}, {STUDIO})
 
 
@@ -40,12 +40,12 @@ def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") ->
         (LINK, "GET", "/moot/debates/1"),
     ],
 )
-def test_requests_that_are_answered(headers: dict[str, str], method: str, path: str) -> None:
-    assert answer(headers, method, path) == ""
+def test_requests_of_programs_and_own_pages_are_answered(headers: dict[str, str], method: str, path: str) -> None:
+    assert refusal_for(headers, method, path) == ""
 
 
 @pytest.mark.parametrize(
-    ("headers", "method", "path", "said"),
+    ("headers", "method", "path", "message"),
     [
         ({"host": "evil.example"}, "GET", "/info", "not known as 'evil.example'"),  # DNS rebinding
         ({"host": "192.0.2.2:2024"}, "GET", "/info", "not known as '192.0.2.2': add that name"),
@@ -54,20 +54,20 @@ def test_requests_that_are_answered(headers: dict[str, str], method: str, path: 
         ({"host": ""}, "GET", "/", "not known"),
         ({"host": "evil.example"}, "POST", "/ok", "not known"),
         ({"host": "evil.example"}, "GET", "/ok/", "not known"),
-        (FETCH, "GET", "/ok", "no other website"),
+        (FETCH, "GET", "/ok", "refuses requests of other websites"),
         ({"origin": "https://evil.example"}, "POST", "/runs", "add https://evil.example to MOOT_ALLOWED_ORIGINS"),
-        ({"origin": "null"}, "POST", "/runs", "no other website"),  # a sandboxed frame, a file
-        ({"origin": "http://localhost:3000"}, "POST", "/runs", "no other website"),
-        ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "no other website"),
-        (FETCH, "GET", "/threads", "no other website"),  # an image, a script
-        ({**FETCH, "sec-fetch-site": "same-site"}, "GET", "/threads", "no other website"),
-        (LINK, "GET", "/runs", "no other website"),
-        (LINK, "POST", "/moot", "no other website"),
-        ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "no other website"),
+        ({"origin": "null"}, "POST", "/runs", "refuses requests of other websites"),  # a sandboxed frame, a file
+        ({"origin": "http://localhost:3000"}, "POST", "/runs", "refuses requests of other websites"),
+        ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "refuses requests of other websites"),
+        (FETCH, "GET", "/threads", "refuses requests of other websites"),  # an image, a script
+        ({**FETCH, "sec-fetch-site": "same-site"}, "GET", "/threads", "refuses requests of other websites"),
+        (LINK, "GET", "/runs", "refuses requests of other websites"),
+        (LINK, "POST", "/moot", "refuses requests of other websites"),
+        ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "refuses requests of other websites"),
     ],
 )
-def test_requests_that_are_refused(headers: dict[str, str], method: str, path: str, said: str) -> None:
-    assert said in answer(headers, method, path)
+def test_requests_of_other_websites_are_refused(headers: dict[str, str], method: str, path: str, message: str) -> None:
+    assert message in refusal_for(headers, method, path)
 
 
 def test_two_host_headers_are_refused() -> None:
@@ -83,7 +83,7 @@ def test_other_host_names_are_refused(host: str) -> None:
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,40}(:[0-9]{1,5})?", fullmatch=True))
 def test_other_origins_are_refused(origin: str) -> None:
-    assert answer({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
+    assert refusal_for({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
 
 
 ROUTES: list[tuple[str, str, Any]] = [
@@ -106,13 +106,13 @@ ROUTES: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
 def test_every_route_of_a_server_refuses_other_websites(server: Server, method: str, path: str, body: Any) -> None:
     evil = {"origin": "https://evil.example"}
-    for status, said in (
+    for status, message in (
         server.refused(path, body, evil, method),
         server.refused(path, None, {**evil, "access-control-request-method": method}, "OPTIONS"),
         server.refused(path, body, {"host": "evil.example"}, method),
     ):
         assert status == 403
-        assert "evil.example" in said["detail"]
+        assert "evil.example" in message["detail"]
 
 
 def test_the_log_names_the_setting_that_admits_studio(server: Server) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import running_stub
-from tests.installed.package import declare, installed
+from tests.installed.package import declare, install_tutorial
 from tests.web.conftest import Served, serve
-from tests.web.test_browser import SUPPORTED, kept, start
+from tests.web.test_browser import SUPPORTED, start, stored_document
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -28,14 +28,14 @@ ANSWERS: list[dict[str, Any]] = [{"fields": {"answer": "SUPPORTS", "rationale": 
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The server, with the tutorial's package and one that cannot be imported."""
     folder = tmp_path_factory.mktemp("installed")
-    target = installed(folder)
+    target = install_tutorial(folder)
     declare(target, "torn", "import no_such_module", graph="torn = torn:graph")
     with running_stub(folder / "stub", ANSWERS) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(target))
         yield from serve(folder, stub.url)
 
 
-def asked(served: Served, path: str, body: Any = None) -> Any:
+def response_of(served: Served, path: str, body: Any = None) -> Any:
     """The server's response, with its status if it refuses."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", "accept": "application/json"}
@@ -49,43 +49,43 @@ def asked(served: Served, path: str, body: Any = None) -> Any:
 
 def test_the_request_of_the_tutorial_is_answered(served: Served) -> None:
     (body,) = re.findall(r"^  '(\{.*\})'$", TUTORIAL, re.M)
-    document = asked(served, "/runs/wait", json.loads(body))
+    document = response_of(served, "/runs/wait", json.loads(body))
     assert (document["graph"], document["status"], document["error"]) == ("chaired", "done", None)
 
 
-def test_its_settings_are_checked_like_those_of_other_debates(served: Served) -> None:
+def test_settings_of_the_installed_debate_are_checked(served: Served) -> None:
     run = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": {"k": 3}}
-    code, refused = asked(served, "/runs/wait", run)
+    code, refused = response_of(served, "/runs/wait", run)
     assert (code, refused["kind"]) == (422, "invalid_setting")
     assert "moot settings chaired" in refused["detail"]
 
 
-def test_it_is_an_mcp_tool(served: Served) -> None:
+def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    tools = {tool["name"]: tool for tool in asked(served, "/mcp", message)["result"]["tools"]}
+    tools = {tool["name"]: tool for tool in response_of(served, "/mcp", message)["result"]["tools"]}
     assert tools["chaired"]["title"] == "Chaired debate"
     call = {"name": "chaired", "arguments": {"claim": "Bees sing.", "model": "fake:1", "max_rounds": 1}}
-    answer = asked(served, "/mcp", message | {"method": "tools/call", "params": call})["result"]
+    answer = response_of(served, "/mcp", message | {"method": "tools/call", "params": call})["result"]
     assert answer["structuredContent"]["status"] == "done"
     assert "torn" not in tools
 
 
 def test_a_debate_that_cannot_be_imported_is_reported_and_others_run(served: Served) -> None:
     log = (served.home.parent / "log").read_text()
-    said = 'not served: The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported'
-    assert said in log
+    message = 'not served: The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported'
+    assert message in log
     assert "No module named 'no_such_module'" in log
-    code, _ = asked(served, "/runs/wait", {"assistant_id": "torn", "input": {"claim": "Bees sing."}})
+    code, _ = response_of(served, "/runs/wait", {"assistant_id": "torn", "input": {"claim": "Bees sing."}})
     assert code in (404, 422)
 
 
-async def test_the_page_runs_it_from_the_form_to_the_report(page: Page, served: Served) -> None:
-    choices = asked(served, "/moot/api/choices")
+async def test_the_page_runs_the_installed_debate_from_the_form_to_the_report(page: Page, served: Served) -> None:
+    choices = response_of(served, "/moot/api/choices")
     assert choices["methods"]["chaired"] == "Chaired debate"
     assert "minutes" in choices["sources"]
     await start(page, "Bees sing.", {"model": "openai:stub"}, graph="chaired")
     await page.get_by_role("heading", name="Supported, by what the model knows").wait_for()
     assert await page.get_by_text("Chaired debate").count()
-    document = kept(served, page)
+    document = stored_document(served, page)
     assert (document["graph"], document["answer"], document["rounds"]) == ("chaired", "SUPPORTS", 1)
     assert await page.get_by_role("heading", name=SUPPORTED).count() == 0

@@ -56,9 +56,9 @@ def log_in(server: Server, token: str, **fields: str) -> Any:
 def test_every_route_asks_for_the_token(locked: Server, method: str, path: str, body: Any) -> None:
     sent = None if body is None else json.dumps(body)
     for headers in ({}, {"authorization": "Bearer"}, {"authorization": TOKEN}, {"cookie": f"moot_session={TOKEN}"}):
-        status, told, said = ask(locked, path, method, sent, **headers)
-        assert (status, told["www-authenticate"]) == (401, "Bearer")
-        assert "send Authorization: Bearer TOKEN, or log in at /moot/login" in said
+        status, response_headers, response_body = ask(locked, path, method, sent, **headers)
+        assert (status, response_headers["www-authenticate"]) == (401, "Bearer")
+        assert "send Authorization: Bearer TOKEN, or log in at /moot/login" in response_body
 
 
 def test_a_program_sends_the_token(locked: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,27 +73,27 @@ def test_a_program_sends_the_token(locked: Server, monkeypatch: pytest.MonkeyPat
     assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
 
 
-def test_public_routes(locked: Server) -> None:
+def test_public_routes_need_no_token(locked: Server) -> None:
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,
         "access_control_request_method": "POST",
         "access_control_request_headers": "authorization",
     }
-    status, told, _ = ask(locked, "/runs/stream", "OPTIONS", **asks)
-    assert (status, "authorization" in told["access-control-allow-headers"].lower()) == (200, True)
+    status, response_headers, _ = ask(locked, "/runs/stream", "OPTIONS", **asks)
+    assert (status, "authorization" in response_headers["access-control-allow-headers"].lower()) == (200, True)
     assert ask(locked, "/runs/stream", "OPTIONS")[0] == 401
     assert ask(locked, "/moot/static/page.js")[0] == 401
 
 
 def test_a_browser_logs_in_and_out(locked: Server) -> None:
-    status, told, _ = ask(locked, "/moot/debates", accept="text/html")
-    assert (status, told["location"]) == (303, "/moot/login?next=/moot/debates")
+    status, response_headers, _ = ask(locked, "/moot/debates", accept="text/html")
+    assert (status, response_headers["location"]) == (303, "/moot/login?next=/moot/debates")
     assert log_in(locked, "wrong-wrong-wrong-wrong")[0] == 401
     for then, leads in (("/moot/debates", "/moot/debates"), ("//evil.example", "/moot"), ("/moot\\evil", "/moot")):
-        status, told, _ = log_in(locked, TOKEN, next=then)
-        assert (status, told["location"]) == (303, leads)
-    cookie = told["set-cookie"]
+        status, response_headers, _ = log_in(locked, TOKEN, next=then)
+        assert (status, response_headers["location"]) == (303, leads)
+    cookie = response_headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     assert TOKEN not in cookie
     session = {"cookie": cookie.partition(";")[0]}
@@ -110,7 +110,7 @@ def test_another_website_cannot_log_a_user_in(locked: Server) -> None:
     assert ask(locked, "/moot/login", "POST", f"token={TOKEN}", **evil)[0] == 403
 
 
-async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
+async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server) -> None:
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")
@@ -134,7 +134,7 @@ async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
         await route.get_by_text("requestBody").wait_for()
         assert page.url.endswith("/docs")
         await page.goto("/moot/debates")
-        await page.get_by_text("Take in a check from a file").wait_for()
+        await page.get_by_text("Import a check from a file").wait_for()
         assert await page.evaluate("document.cookie") == ""
         await page.get_by_role("link", name="Log out").click()
         await page.get_by_role("button", name="Log out").click()
@@ -147,12 +147,12 @@ async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
 
 
 def test_the_api_docs_load_no_other_origin(locked: Server) -> None:
-    _, told, said = ask(locked, "/docs", **BEARER)
-    assert "default-src 'none'" in told["content-security-policy"]
-    assert "https://" not in told["content-security-policy"]
-    assert "<script" not in said
+    _, response_headers, body = ask(locked, "/docs", **BEARER)
+    assert "default-src 'none'" in response_headers["content-security-policy"]
+    assert "https://" not in response_headers["content-security-policy"]
+    assert "<script" not in body
     paths = json.loads(locked.send("/openapi.json", headers=BEARER))["paths"]
-    assert all(f" {path}</code>" in said for path in paths)
+    assert all(f" {path}</code>" in body for path in paths)
 
 
 # --- before it starts -------------------------------------------------------------------------------------------------
@@ -165,28 +165,28 @@ def test_a_server_on_a_public_address_needs_a_token(monkeypatch: pytest.MonkeyPa
         check_token(host)
     for local in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
         check_token(local)
-    for unfit, said in (
+    for unfit, message in (
         ("short", "has 5 characters"),
         ("a b" * 8, "contains a space"),
         ("ü" * 16, "non-ASCII characters"),
     ):
         monkeypatch.setenv("MOOT_TOKEN", unfit)
         for anywhere in (host, "127.0.0.1"):
-            with pytest.raises(UserError, match=said):
+            with pytest.raises(UserError, match=message):
                 check_token(anywhere)
     monkeypatch.setenv("MOOT_TOKEN", TOKEN)
     check_token(host)
 
 
-def test_it_says_so_at_once_and_that_the_home_cannot_be_written(
+def test_a_missing_token_and_an_unwritable_home_are_errors_at_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").touch()
     monkeypatch.setenv("MOOT_TOKEN", "")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
-    for options, said in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be stored in")):
+    for options, message in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be stored in")):
         done = moot("serve", *options)
-        assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True), done.stderr
+        assert (done.returncode, message in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
 def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +195,12 @@ def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts()
     for number in range(100):
         attempts.add("10.0.0.1", b"an old token, sent again")
-        attempts.add("10.0.0.2", b"%d" % min(number, Attempts.A_MINUTE - 2))
+        attempts.add("10.0.0.2", b"%d" % min(number, Attempts.MOST_PER_MINUTE - 2))
     assert not attempts.are_too_many("10.0.0.1")
     assert not attempts.are_too_many("10.0.0.2")
     attempts.add("10.0.0.2", b"one more")
     assert attempts.are_too_many("10.0.0.2")
-    for number in range(Attempts.ADDRESSES):
+    for number in range(Attempts.MOST_ADDRESSES):
         attempts.add(f"10.1.{number // 256}.{number % 256}", b"guess")
     assert attempts.are_too_many("10.0.0.3")
     assert not attempts.are_too_many("10.0.0.1")
@@ -213,11 +213,11 @@ def test_sessions_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
     sessions = Sessions()
     first = sessions.begin()
-    assert sessions.knows(first)
+    assert sessions.is_valid(first)
     others = [sessions.begin() for _ in range(1000)]
-    assert (sessions.knows(first), sessions.knows(others[0]), sessions.knows("")) == (False, True, False)
+    assert (sessions.is_valid(first), sessions.is_valid(others[0]), sessions.is_valid("")) == (False, True, False)
     now = 8 * 24 * 3600.0
-    assert not sessions.knows(others[0])
+    assert not sessions.is_valid(others[0])
 
 
 def test_an_empty_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

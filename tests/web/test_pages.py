@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.transcript.words import AT_THE_VERDICT
+from moot.transcript.words import SEE_VERDICT
 from moot.web import debates, pages
-from moot.web.telling import STEPS
+from moot.web.live_view import STEPS
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -52,7 +52,7 @@ def test_no_other_file_is_served(client: TestClient, name: str) -> None:
     assert answer.status_code == 404 or answer.content == pages.STATIC["page.js"][0]
 
 
-def test_the_choices_of_the_form(client: TestClient) -> None:
+def test_the_form_offers_every_graph_and_source(client: TestClient) -> None:
     found = client.get("/moot/api/choices").json()
     assert {graph["name"]: graph["about"] for graph in found["graphs"]} == DESCRIPTIONS
     assert found["graphs"][0]["settings"]["properties"]["max_rounds"]["maximum"] == 20
@@ -69,30 +69,30 @@ def test_constant_responses_are_computed_once(client: TestClient, monkeypatch: p
 async def test_a_running_debate_has_the_same_wording(client: TestClient) -> None:
     document = await a_debate()
     id = debates.save(document)
-    told = client.get(f"/moot/api/debates/{id}").json()["said"]
+    wording = client.get(f"/moot/api/debates/{id}").json()["said"]
     document["evidence"] = [{**piece, "text": ""} for piece in document["evidence"]]
     document |= {"status": "interrupted", "messages": [None], "calls": []}
     goes_on = client.post("/moot/api/said", json=document).json()
-    decided, later = (said["sections"][-1]["lines"] for said in (goes_on, told))
+    decided, later = (said["sections"][-1]["lines"] for said in (goes_on, wording))
     reasons = document["turns"][decided[-1]["turn"]]["rationale"]
     answer = document["answer"]
-    assert (decided[-1]["text"], later[-1]["text"]) == (f"{answer} - {reasons}", f"{answer} - {AT_THE_VERDICT}")
-    assert [line["text"] for line in told["end"]["lines"]].count(reasons) == 1
+    assert (decided[-1]["text"], later[-1]["text"]) == (f"{answer} - {reasons}", f"{answer} - {SEE_VERDICT}")
+    assert [line["text"] for line in wording["end"]["lines"]].count(reasons) == 1
     decided[-1]["text"] = later[-1]["text"]
-    assert goes_on == told | {"end": None}
+    assert goes_on == wording | {"end": None}
     early = {**document, "turns": [], "evidence": [], "votes": [], "rounds": 0, "stop_reason": None}
     assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
 
 
 async def test_a_running_debate_is_shown_as_in_its_report(client: TestClient) -> None:
     document = await a_debate()
-    begun = {"graph": document["graph"], "settings": document["settings"], "claim": document["claim"]}
-    told = client.post("/moot/api/told", json=begun).json()
-    assert (told["parts"], told["timeline"], told["count"]) == ([], None, 0)
-    assert [name for name, _ in told["names"].values()] == ["Debater A", "Debater B"]
-    told = client.post("/moot/api/told", json=document).json()
-    assert [bool(part["cards"]) for part in told["parts"]] == [False] * (len(told["parts"]) - 1) + [True]
-    asked = client.post("/moot/api/told?open=" + told["parts"][0]["heading"], json=document).json()
+    running = {"graph": document["graph"], "settings": document["settings"], "claim": document["claim"]}
+    wording = client.post("/moot/api/told", json=running).json()
+    assert (wording["parts"], wording["timeline"], wording["count"]) == ([], None, 0)
+    assert [name for name, _ in wording["names"].values()] == ["Debater A", "Debater B"]
+    wording = client.post("/moot/api/told", json=document).json()
+    assert [bool(part["cards"]) for part in wording["parts"]] == [False] * (len(wording["parts"]) - 1) + [True]
+    asked = client.post("/moot/api/told?open=" + wording["parts"][0]["heading"], json=document).json()
     assert asked["parts"][0]["cards"]
     assert asked["timeline"]["columns"][-1] == "Decision"
 
@@ -101,12 +101,14 @@ async def test_scores_are_shown_before_their_answers(client: TestClient) -> None
     document = await a_debate()
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     scores = [{**turn, "step": "score", "scores": {"faithfulness": 0.5}} for turn in answers]
-    told = client.post("/moot/api/said", json={**document, "turns": scores, "status": "interrupted"})
-    assert (bool(scores), told.status_code) == (True, 200)
+    response = client.post("/moot/api/said", json={**document, "turns": scores, "status": "interrupted"})
+    assert (bool(scores), response.status_code) == (True, 200)
 
 
 def test_every_step_has_words() -> None:
-    nodes = {name.split(":")[-1] for of in DESCRIPTIONS for name in load_graph(of).graph.get_graph(xray=3).nodes}
+    nodes = {
+        name.split(":")[-1] for system in DESCRIPTIONS for name in load_graph(system).graph.get_graph(xray=3).nodes
+    }
     assert nodes - {"__start__", "__end__"} <= {*STEPS}
 
 
@@ -159,7 +161,7 @@ def test_only_documents_can_be_uploaded(client: TestClient, body: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["x", THREAD, "0" * 32, f"20260101T000000-{'0' * 32}"])
-def test_a_missing_debate(client: TestClient, id: str) -> None:
+def test_a_missing_debate_is_not_found(client: TestClient, id: str) -> None:
     for method, path in (("GET", id), ("DELETE", id), ("POST", f"{id}/resume")):
         assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)
 

@@ -37,8 +37,8 @@ async def bare(served: Served, browser: Browser) -> AsyncIterator[Page]:
     await close_clients()
 
 
-async def look(page: Page, name: str) -> list[str]:
-    """The faults of the page in a state, in all colour schemes and widths."""
+async def faults_of_page(page: Page, name: str) -> list[str]:
+    """The faults of the page in this state, in all colour schemes and widths."""
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
@@ -52,7 +52,7 @@ async def look(page: Page, name: str) -> list[str]:
     return found
 
 
-async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_states_at_rest_have_no_faults(bare: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 12)
     failed = document | {
@@ -74,7 +74,7 @@ async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.Mo
         await bare.locator("#tools .acts").wait_for()
         if name == "sparse":
             await bare.locator(".graph").first.wait_for(state="attached")
-        wrong += await look(bare, name)
+        wrong += await faults_of_page(bare, name)
     places = {
         "home": ("/moot", ".ask"),
         "past": ("/moot/debates", ".checks li"),
@@ -86,29 +86,29 @@ async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.Mo
     for name, (path, sign) in places.items():
         await bare.goto(path)
         await bare.locator(sign).first.wait_for()
-        wrong += await look(bare, name)
+        wrong += await faults_of_page(bare, name)
     await bare.route("**/moot/api/choices", lambda route: route.abort())
     await bare.goto("/moot")
     await bare.get_by_role("heading", name="The server does not answer").wait_for()
-    wrong += await look(bare, "offline")
+    wrong += await faults_of_page(bare, "offline")
     assert "\n".join(wrong) == ""
 
 
-async def test_states_while_a_debate_runs(bare: Page, served: Served) -> None:
+async def test_states_while_a_debate_runs_have_no_faults(bare: Page, served: Served) -> None:
     await start(bare, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await bare.locator(".rounds .fold").first.wait_for()
-    wrong = await look(bare, "live")
+    wrong = await faults_of_page(bare, "live")
     await bare.get_by_role("button", name="Stop").click()
     await bare.get_by_role("heading", name="No verdict").wait_for()
     await start(bare, CLAIM, MODELS | {"ask_person": ["evidence"], "max_rounds": 1, "scoring": "all_rounds"})
     await bare.locator(".question").wait_for()
-    wrong += await look(bare, "waits")
+    wrong += await faults_of_page(bare, "waits")
     await bare.get_by_role("button", name="Stop").click()
     await bare.locator(".verdict h2").wait_for()
     assert "\n".join(wrong) == ""
 
 
-async def test_states_of_many_claims(bare: Page, served: Served) -> None:
+async def test_states_of_many_claims_have_no_faults(bare: Page, served: Served) -> None:
     await bare.goto("/moot/claims")
     claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
     settings = {"It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
@@ -119,13 +119,13 @@ async def test_states_of_many_claims(bare: Page, served: Served) -> None:
         {"name": "claims.jsonl", "mimeType": "application/jsonl", "buffer": table}
     )
     await bare.get_by_role("heading", name="6 claims").wait_for()
-    wrong = await look(bare, "list")
+    wrong = await faults_of_page(bare, "list")
     await bare.get_by_role("button", name="Check 6 claims").focus()
     await bare.keyboard.press("Enter")
     await bare.wait_for_url("**/moot/batches/*")
     await bare.locator(".batch .chip").first.wait_for()
     await bare.get_by_role("button", name="Try again: It fails.").wait_for()
-    wrong += await look(bare, "batch")
+    wrong += await faults_of_page(bare, "batch")
     await bare.set_viewport_size({"width": 820, "height": 844})
     claim = await bare.locator(".batch tbody .claim").first.bounding_box()
     assert claim is not None
@@ -133,11 +133,11 @@ async def test_states_of_many_claims(bare: Page, served: Served) -> None:
     await reach(bare, "Stop")
     await bare.keyboard.press("Enter")
     await bare.get_by_text("It was stopped.").wait_for()
-    wrong += await look(bare, "stopped")
+    wrong += await faults_of_page(bare, "stopped")
     await bare.goto("/moot/claims")
     await bare.get_by_role("button", name="Another text").click()
     await bare.get_by_role("heading", name="Earlier lists").wait_for()
-    wrong += await look(bare, "earlier")
+    wrong += await faults_of_page(bare, "earlier")
     assert "\n".join(wrong) == ""
 
 
@@ -171,7 +171,7 @@ async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -
     await page.locator(".verdict h2").wait_for()
 
 
-async def test_a_check_by_keyboard(page: Page, served: Served) -> None:
+async def test_a_claim_is_checked_by_keyboard(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await reach(page, "Skip to the content")

@@ -33,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield from serve(folder, stub.url)
 
 
-async def supported(**settings: Any) -> debates.Document:
+async def supported_document(**settings: Any) -> debates.Document:
     document = with_evidence(await a_debate(), 1)
     document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
     document["settings"] |= settings
@@ -44,24 +44,24 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
-    id = debates.save(await supported(reader_summary=True, models={"reporter": "openai:stub-reporter"}))
+    id = debates.save(await supported_document(reader_summary=True, models={"reporter": "openai:stub-reporter"}))
     await page.goto(f"/moot/debates/{id}")
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
     assert await page.get_by_role("heading", name="What speaks for it").count() == 1
     assert await page.get_by_text("It is so.").count() == 0  # supported by no quote
     assert await page.get_by_text("the debate has no summary for readers").count() == 0
-    kept = debates.load(id)
-    assert kept["reader_summary"]["dropped"] == 1
+    stored = debates.load(id)
+    assert stored["reader_summary"]["dropped"] == 1
     await page.reload()
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
-    assert len(debates.load(id)["calls"]) == len(kept["calls"])  # it is not paid for again
+    assert len(debates.load(id)["calls"]) == len(stored["calls"])  # the summary is not paid for again
 
 
 async def test_a_claim_review_is_saved_once_its_publisher_and_page_are_named(
     page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
-    id = debates.save(await supported())
+    id = debates.save(await supported_document())
     await page.goto(f"/moot/debates/{id}")
     await page.get_by_text("Save", exact=True).click()
     await page.get_by_text("ClaimReview, for search engines").click()

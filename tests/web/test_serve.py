@@ -24,7 +24,7 @@ from tests.serving import Server, plant, running
 
 
 class Outside:
-    """A proxy for all external addresses that only counts connections."""
+    """A proxy for all external addresses that answers nothing and counts connections."""
 
     def __init__(self) -> None:
         self.callers: list[bytes] = []
@@ -39,7 +39,7 @@ class Outside:
                 with caller:
                     self.callers.append(caller.recv(200))
         except OSError:
-            return  # it is closed
+            return  # the socket is closed
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterat
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_it_serves_from_a_new_folder(served: Server, outside: Outside) -> None:
+def test_a_server_starts_in_a_new_folder(served: Server, outside: Outside) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
@@ -90,7 +90,7 @@ def test_studio_is_answered_if_the_user_allows_it_and_other_websites_are_not(ser
     assert served.refused("/info", headers={"origin": "https://evil.example"})[0] == 403
 
 
-def test_a_port_that_is_taken(served: Server) -> None:
+def test_a_port_in_use_is_an_error(served: Server) -> None:
     from moot.cli.main import app
 
     done = CliRunner().invoke(app, ["serve", "--port", served.url.rpartition(":")[2]])
@@ -98,7 +98,7 @@ def test_a_port_that_is_taken(served: Server) -> None:
     check_free("127.0.0.1", free_port())
 
 
-def test_it_stops_at_once_and_leaves_no_files(served: Server) -> None:
+def test_a_server_stops_at_once_and_leaves_no_files(served: Server) -> None:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub-slow"}}
     body = json.dumps(run | {"stream_mode": "custom"}).encode()
     request = urllib.request.Request(f"{served.url}/runs/stream", body, {"content-type": "application/json"})
@@ -111,7 +111,7 @@ def test_it_stops_at_once_and_leaves_no_files(served: Server) -> None:
     assert "Traceback" not in served.log()
 
 
-def test_allowed_callers_and_the_output_at_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_servers_variables_and_its_announcement_at_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in (
         "MOOT_ALLOWED_HOSTS",
@@ -140,7 +140,7 @@ def test_listening_on_all_addresses_needs_named_hosts(monkeypatch: pytest.Monkey
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "0.0.0.0")
 
 
-def test_allowed_addresses_of_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhooks_are_configured_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert webhooks()["url"]["disable_private_ips"]
     monkeypatch.setenv("LANGGRAPH_WEBHOOKS", '{"url": {"allowed_domains": ["hooks.example.org"]}}')
     assert server_config()["webhooks"] == {"url": {"allowed_domains": ["hooks.example.org"]}}

@@ -26,19 +26,19 @@ def test_every_field_of_a_form_is_described(server: Server, assistants: dict[str
     for kind in ("input_schema", "output_schema", "context_schema"):
         assert schemas[kind]["title"]
         assert schemas[kind]["description"]
-        for field, of in schemas[kind]["properties"].items():
-            assert of.get("description"), (kind, field)
-            assert of.get("title") or "$ref" in of, (kind, field)
+        for field, schema in schemas[kind]["properties"].items():
+            assert schema.get("description"), (kind, field)
+            assert schema.get("title") or "$ref" in schema, (kind, field)
     asked, settings = schemas["input_schema"]["properties"], schemas["context_schema"]["properties"]
     assert next(iter(asked)) == "claim"
     assert asked["task"]["examples"] == list(TASKS)
     assert asked["messages"]["langgraph_type"] == "messages"
     assert "openai:gpt-4o-mini" in settings["model"]["examples"]
-    for of in (settings["sources"]["items"], settings["fallback"]["items"]) if "sources" in settings else ():
-        assert {"chroma", "bm25", "hybrid", "web", "wikipedia"} <= set(of["examples"])
-    for field, of in settings.items():
-        assert "default" in of, field
-        assert is_bounded(of, schemas["context_schema"].get("$defs", {})), field
+    for schema in (settings["sources"]["items"], settings["fallback"]["items"]) if "sources" in settings else ():
+        assert {"chroma", "bm25", "hybrid", "web", "wikipedia"} <= set(schema["examples"])
+    for field, schema in settings.items():
+        assert "default" in schema, field
+        assert is_bounded(schema, schemas["context_schema"].get("$defs", {})), field
 
 
 def is_bounded(field: dict[str, Any], parts: dict[str, Any]) -> bool:
@@ -53,11 +53,11 @@ def test_prompts_are_fields_at_nodes_that_are_drawn(server: Server, assistants: 
     path = f"/assistants/{assistants[name]}"
     settings = server.json(f"{path}/schemas")["context_schema"]["properties"]
     drawn = {node["id"] for node in server.json(f"{path}/graph?xray=true")["nodes"]}
-    prompts = {field: of for field, of in settings.items() if of.get("langgraph_type") == "prompt"}
+    prompts = {field: schema for field, schema in settings.items() if schema.get("langgraph_type") == "prompt"}
     assert len(prompts) > 4
-    for field, of in prompts.items():
-        assert drawn & set(of["langgraph_nodes"]), field
-        assert "\n---\n" in of["default"]
+    for field, schema in prompts.items():
+        assert drawn & set(schema["langgraph_nodes"]), field
+        assert "\n---\n" in schema["default"]
 
 
 def test_an_edited_prompt_of_an_assistant_reaches_the_endpoint(server: Server) -> None:
@@ -69,5 +69,5 @@ def test_an_edited_prompt_of_an_assistant_reaches_the_endpoint(server: Server) -
     assert document["status"] == "done"
     edited = [prompt for prompt in server.stub.prompts("stub-saved") if "as a referee would" in prompt]
     assert len(edited) == sum(call["role"] == "moderator" for call in document["calls"]) > 0
-    held = {field for field in document["settings"] if field.endswith("_prompt")}
-    assert held == {"moderate_prompt"}
+    edited_fields = {field for field in document["settings"] if field.endswith("_prompt")}
+    assert edited_fields == {"moderate_prompt"}

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import ormsgpack
 import pytest
 from langgraph.checkpoint.base.id import uuid6
-from moot.web.once import join_run
+from moot.web.idempotency import join_run
 from starlette.requests import Request
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import stored_in
-from tests.faults.kills import calls_of, held_by, sent_by
+from tests.faults.kills import calls_of, sent_by, stored_by
 from tests.serving import Planted, Server, running
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
     yield from running(command, folder, port, stub)
 
 
-def elsewhere(folder: Path) -> Path:
+def second_folder(folder: Path) -> Path:
     """A folder for another server that shares the first one's home."""
     (folder / "home").mkdir(exist_ok=True)
     (folder / "other").mkdir()
@@ -58,83 +58,85 @@ def elsewhere(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
-    """Two servers on one home, for all tests that stop none; each looks at its own debates only."""
+def two_servers(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
+    """Two servers on one home, for all tests that stop no server; each test looks at its own debates only."""
     folder = tmp_path_factory.mktemp("both")
-    with serving(folder, stub) as one, serving(elsewhere(folder), stub) as other:
-        yield one, other
+    with serving(folder, stub) as first, serving(second_folder(folder), stub) as second:
+        yield first, second
 
 
-def eventually(found: Callable[[], Any]) -> Any:
-    """The result of a check, as soon as it is true."""
+def wait_for_result(check: Callable[[], Any]) -> Any:
+    """Repeat a check until its result is true; return the result."""
     deadline = time.monotonic() + 60
-    while not (value := found()):
+    while not (value := check()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return value
 
 
-def listed(server: Server, status: str = "") -> list[dict[str, Any]]:
+def listed_debates(server: Server, status: str = "") -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = server.json(ROUTE)["debates"]
     return [entry for entry in entries if status in ("", entry["status"])]
 
 
 def run_of(claim: str, **settings: Any) -> dict[str, Any]:
+    """A request for a run about a claim."""
     return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
 
 
 def documents(server: Server) -> list[dict[str, Any]]:
+    """The stored documents of a server."""
     return [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
 
 
-def begun(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
+def start_unwatched(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
     """Start a debate that is not watched; return its run after a number of calls."""
     before = len(stub.calls())
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(f"/threads/{thread}/runs", run_of(claim))
-    eventually(lambda: len(stub.calls()) >= before + calls)
+    wait_for_result(lambda: len(stub.calls()) >= before + calls)
     return run
 
 
-def test_a_debate_that_is_not_watched(both: tuple[Server, Server]) -> None:
-    server, claim = both[0], "Nobody watches this."
+def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[Server, Server]) -> None:
+    server, claim = two_servers[0], "Nobody watches this."
 
     def rows(status: str = "") -> list[dict[str, Any]]:
-        return [row for row in listed(server, status) if row["claim"] == claim]
+        return [row for row in listed_debates(server, status) if row["claim"] == claim]
 
     server.json("/runs", run_of(claim, max_rounds=1))
-    [row] = eventually(rows)
+    [row] = wait_for_result(rows)
     assert row["graph"] == "tool_mad"
-    [row] = eventually(lambda: rows("done"))
+    [row] = wait_for_result(lambda: rows("done"))
     [document] = [one for one in documents(server) if one["claim"] == claim]
     assert (document["status"], row["answer"], row["id"][-32:]) == ("done", document["answer"], document["id"])
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
-    """The calls that a debate needs are read in its own document: another claim has other prompts, for which the
-    endpoint draws other replies, and more or fewer of these cannot be used and are asked for again.
+@pytest.mark.parametrize("kill_signal", [signal.SIGKILL, signal.SIGTERM])
+def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, kill_signal: signal.Signals) -> None:
+    """The number of needed calls is read in the debate's own document, because it differs from claim to claim: other
+    prompts get other replies, and more or fewer of these are unusable and requested again.
     """
     claim = "Another claim."
     with serving(tmp_path, stub) as server:
         undisturbed = server.json("/runs/wait", run_of(CLAIM))
         before = len(stub.calls())
-        run = begun(server, stub, claim)
-        server.process.send_signal(how)
+        run = start_unwatched(server, stub, claim)
+        server.process.send_signal(kill_signal)
         server.process.wait(30)
-    lost = sent_by(calls_of(stub)[before:]).chats - held_by(stored_in(tmp_path / "home", claim)).chats
-    if how == signal.SIGTERM:
+    lost = sent_by(calls_of(stub)[before:]).chats - stored_by(stored_in(tmp_path / "home", claim)).chats
+    if kill_signal == signal.SIGTERM:
         [stopped] = [one for one in documents(server) if one["status"] == "interrupted"]
         assert stopped["calls"]
     with serving(tmp_path, stub) as server:
-        [row] = listed(server, "interrupted")
+        [row] = listed_debates(server, "interrupted")
         assert (row["claim"], row["graph"], row["can"]) == (claim, "tool_mad", "resume")
         place = server.json(f"{ROUTE}/{row['id']}/resume", {})
         assert place["thread_id"] == run["thread_id"]
-        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it continues already
+        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # the debate continues already
         server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
         paid = sent_by(stub.calls()[before:]).chats
-        assert listed(server, "interrupted") == []
+        assert listed_debates(server, "interrupted") == []
         found = server.json(f"{ROUTE}/{place['thread_id']}")
         needed = sum(not call.get("shared") for call in found["document"]["calls"])
         assert paid == needed + lost
@@ -150,7 +152,7 @@ def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint)
     with serving(tmp_path, stub) as server:
         thread = server.json("/threads", {})["thread_id"]
         server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1, ask_person=["verdict"]))
-        [row] = listed(server, "waiting")
+        [row] = listed_debates(server, "waiting")
         assert (row["thread"], row["can"]) == (thread, "answer")
         server.process.kill()
         server.process.wait(30)
@@ -163,7 +165,7 @@ def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint)
         file.execute(copied, ("of another server", str(uuid6())))
         file.execute(copied, ("forgotten", "10" + str(uuid6())[2:]))  # an old one
     with serving(tmp_path, stub) as server:
-        assert listed(server, "waiting") == [row]
+        assert listed_debates(server, "waiting") == [row]
         with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file:
             left = {thread for (thread,) in file.execute("SELECT DISTINCT thread_id FROM checkpoints")}
         assert left == {thread, "of another server"}
@@ -172,7 +174,7 @@ def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint)
         ended = server.json(f"/threads/{thread}/runs/wait", reply)
         assert (ended["status"], ended["id"]) == ("done", row["debate"])
         assert len(stub.calls()) == calls  # no call was made again
-        [row] = listed(server)
+        [row] = listed_debates(server)
         assert (row["status"], row["answer"]) == ("done", ended["answer"])
         assert [one["status"] for one in documents(server)] == ["done"]  # replaces the unfinished one
 
@@ -205,7 +207,7 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
     with serving(tmp_path, stub) as server:
         with ThreadPoolExecutor(20) as pool:
             found = [json.loads(one) for one in pool.map(lambda _: ask(server), range(20))]
-        [row] = listed(server, "done")
+        [row] = listed_debates(server, "done")
         assert {one["id"] for one in found} == {row["debate"]}
         assert all(one == found[0] for one in found)
         assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
@@ -213,7 +215,7 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
         assert b'"status": "done"' in ask(server, "/runs/stream")
         thread = server.json("/threads", {})["thread_id"]
         assert json.loads(ask(server, f"/threads/{thread}/runs/wait")) == found[0]
-        assert len(listed(server)) == 1
+        assert len(listed_debates(server)) == 1
     with serving(tmp_path, stub) as server:
         assert json.loads(ask(server)) == found[0]
         assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
@@ -221,8 +223,10 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
         assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
 
 
-def test_two_servers_on_one_home_run_the_debate_of_a_key_once(both: tuple[Server, Server], stub: StubEndpoint) -> None:
-    one, other = both
+def test_two_servers_on_one_home_run_the_debate_of_a_key_once(
+    two_servers: tuple[Server, Server], stub: StubEndpoint
+) -> None:
+    one, other = two_servers
 
     def ask(asked: tuple[Server, str]) -> tuple[int, Any]:
         server, key = asked
@@ -246,51 +250,51 @@ def test_two_servers_on_one_home_run_the_debate_of_a_key_once(both: tuple[Server
         assert done.get("status") == "done", answers
         assert (status == 200 and refused == done) or (status, refused["kind"]) == (409, "debate_running")
     assert len({one["id"] for _, one in again}) == 1
-    held = {one["id"]: one for status, one in answers if status == 200}
-    assert (len(held), paid) == (8, sum(one["usage"]["calls"] for one in held.values()))
+    finished = {one["id"]: one for status, one in answers if status == 200}
+    assert (len(finished), paid) == (8, sum(one["usage"]["calls"] for one in finished.values()))
 
 
-def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> None:
-    one, other = both
+def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server]) -> None:
+    first, second = two_servers
     claim = "Two replies come at once."
 
-    def answered(server: Server) -> bytes:
+    def send_reply(server: Server) -> bytes:
         return server.send(f"/threads/{thread}/runs/wait", reply)
 
     with ThreadPoolExecutor(4) as pool:
-        for servers in ([one, one], [one, other]):
-            thread = one.json("/threads", {})["thread_id"]
-            one.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
-            wait = one.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
-            other.json("/threads", {"thread_id": thread, "metadata": {"graph_id": "tool_mad"}})
+        for servers in ([first, first], [first, second]):
+            thread = first.json("/threads", {})["thread_id"]
+            first.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
+            wait = first.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
+            second.json("/threads", {"thread_id": thread, "metadata": {"graph_id": "tool_mad"}})
             reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
-            answers = [json.loads(answer) for answer in pool.map(answered, servers)]
+            answers = [json.loads(answer) for answer in pool.map(send_reply, servers)]
             assert any(answer.get("status") == "done" for answer in answers)
-            eventually(lambda: not listed(one, "running"))
-    for held in (listed(one), documents(one)):
-        assert [debate["status"] for debate in held if debate["claim"] == claim] == ["done", "done"]
+            wait_for_result(lambda: not listed_debates(first, "running"))
+    for entries in (listed_debates(first), documents(first)):
+        assert [debate["status"] for debate in entries if debate["claim"] == claim] == ["done", "done"]
 
 
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
-    with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as one:
-        run = begun(one, slow, CLAIM, 1)
-        with serving(elsewhere(tmp_path), slow) as other:  # it finds the debate's thread in the other server's file
-            assert [row["can"] for row in listed(one, "running")] == ["watch"]
-            assert ["can" in row for row in listed(other, "running")] == [False]
-            [row] = listed(other)
-            assert other.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            one.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
-            [row] = listed(other, "interrupted")
-            place = other.json(f"{ROUTE}/{row['id']}/resume", {})
-            eventually(lambda: [row["can"] for row in listed(other, "running")] == ["watch"])
-            assert one.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            assert "thread" not in listed(one)[0]
-            other.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
+    with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as first:
+        run = start_unwatched(first, slow, CLAIM, 1)
+        with serving(second_folder(tmp_path), slow) as second:  # it reads the first server's threads
+            assert [row["can"] for row in listed_debates(first, "running")] == ["watch"]
+            assert ["can" in row for row in listed_debates(second, "running")] == [False]
+            [row] = listed_debates(second)
+            assert second.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+            first.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
+            [row] = listed_debates(second, "interrupted")
+            place = second.json(f"{ROUTE}/{row['id']}/resume", {})
+            wait_for_result(lambda: [row["can"] for row in listed_debates(second, "running")] == ["watch"])
+            assert first.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+            assert "thread" not in listed_debates(first)[0]
+            second.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
 async def test_a_click_resumes_a_debate_after_a_kill(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
     with serving(tmp_path, stub) as server:
-        begun(server, stub, CLAIM)
+        start_unwatched(server, stub, CLAIM)
         server.process.kill()
         server.process.wait(30)
     with serving(tmp_path, stub) as server:

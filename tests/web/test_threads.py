@@ -16,7 +16,8 @@ from moot.web.threads import Saver, checkpointer, prune, threads_path
 A_THREAD = 200_000
 
 
-async def filled(saver: Saver, *names: str) -> None:
+async def fill_threads(saver: Saver, *names: str) -> None:
+    """Write a checkpoint with random bytes on each thread."""
     for name in names:
         checkpoint = empty_checkpoint() | {"channel_values": {"said": os.urandom(A_THREAD // 2).hex()}}
         config: Any = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
@@ -42,7 +43,7 @@ def test_the_oldest_threads_are_removed_until_the_file_is_small_enough(unlisted:
 
     async def run() -> None:
         async with checkpointer() as saver:
-            await filled(saver, "waits", "first", "second", "third")
+            await fill_threads(saver, "waits", "first", "second", "third")
             before = await saver.size()
             await prune(saver, {"waits": row}, most=before - A_THREAD)
             assert list(await saver.threads()) == ["second", "third", "waits"]
@@ -58,12 +59,12 @@ def test_the_oldest_threads_are_removed_until_the_file_is_small_enough(unlisted:
 def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
     async def run() -> None:
         async with checkpointer() as saver:
-            await filled(saver, "one", "other")
-        whole = threads_path().stat().st_size
+            await fill_threads(saver, "one", "other")
+        size = threads_path().stat().st_size
         await threads.delete("one")
         async with checkpointer() as saver:
             assert list(await saver.threads()) == ["other"]
-        assert threads_path().stat().st_size <= whole - A_THREAD
+        assert threads_path().stat().st_size <= size - A_THREAD
 
     asyncio.run(run())
     assert unlisted == ["one"]

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import answer_kind, answer_word
 from moot.transcript.report.sources import plain
 
@@ -28,17 +28,17 @@ def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
     Raises:
         UserError: no publisher, an invalid web address, a debate without a verdict, or one about a question.
     """
-    checked_publisher(publisher, url)
-    with fitting():
+    check_publisher(publisher, url)
+    with checked_parts():
         text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
     return text.replace("<", "\\u003c") + "\n"  # it is embedded in pages, where a tag would end it
 
 
-def checked_publisher(publisher: str, url: str) -> None:
+def check_publisher(publisher: str, url: str) -> None:
     """Raises an error for an invalid publisher or address.
 
     Raises:
-        UserError: it says which.
+        UserError: the publisher or the address is invalid.
     """
     if not publisher.strip():
         raise UserError("A ClaimReview needs the name of its publisher: --publisher NAME.", kind="bad_request")

@@ -97,8 +97,8 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "no_preference": "The moderator preferred no answer yet",
         "every_round": "Every round is run in any case",
         "single_pass": "One pass",
-        "min_rounds": "Nothing may end it so early",
-        "unresolved": "Nothing was found that ends it",
+        "min_rounds": "It may not end before the fewest rounds",
+        "unresolved": "No reason to end it was found",
     },
     "warning": {
         "agent_left": "A debater dropped out.",
@@ -106,52 +106,52 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "burden_of_refutation": "The judges found it inconclusive.",
         "calibration_aged": "The calibration may no longer hold.",
         "call_failed": "A call to a model failed.",
-        "check_failed": "What the verdict hangs on was not asked in full.",
-        "cross_encoder_missing": "A score was taken another way.",
+        "check_failed": "Not all tests of what the verdict depends on were made.",
+        "cross_encoder_missing": "A score was computed in another way.",
         "cut": "A reply was cut off.",
         "demo_model": "The demonstration model took part.",
         "empty_retrieval": "A search found nothing.",
         "empty": "A reply was empty.",
         "evidence_cut": "A text was cut off.",
-        "evidence_not_compared": "A long text was shown by its beginning alone.",
-        "exhibits_left_out": "Not all evidence fitted.",
-        "fabricated_citation": "A source was cited that its writer was not shown.",
-        "fabricated_citations": "All that the verdict cites is invented.",
+        "evidence_not_compared": "Only the beginning of a long text was shown.",
+        "exhibits_left_out": "Not all evidence was shown to the judges.",
+        "fabricated_citation": "A citation names a source that its writer was not shown.",
+        "fabricated_citations": "All citations of the verdict are invented.",
         "failed": "A call to a model failed.",
         "judge_contradicts_votes": "The judge's finding and the answers disagree.",
         "new_answer": "The moderator preferred an answer that neither side gave.",
         "no_evidence": "The verdict rests on no evidence.",
         "origins_left_out": "Not all origins of evidence were read.",
-        "no_reader_summary": "The debate could not be summed up for readers.",
+        "no_reader_summary": "The summary for readers could not be written.",
         "no_search": "Nothing was searched for.",
-        "not_kept": "This debate could not be kept to go on later.",
+        "not_kept": "This debate could not be stored, so it cannot be resumed.",
         "not_weighed": "A passage was not admitted, as it could not be weighed.",
         "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
-        "origin_share": "Part of what was found was left out, as one origin had its share.",
+        "origin_share": "Evidence was left out, because its origin had reached its share.",
         "premises_not_searched": "Not all premises were searched for.",
-        "prompt_shortened": "Not everything fitted before a model.",
+        "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",
         "query_not_refined": "A query was not refined.",
-        "readers_alike": "Answers that agree were hardly independent.",
-        "record_too_long": "The record is longer than was planned.",
+        "readers_alike": "Agreeing answers were hardly independent.",
+        "record_too_long": "The record is longer than its limit.",
         "refused": "A model refused to reply.",
         "retrieval_failed": "A source failed.",
         "score_missing": "A score is missing.",
-        "seed_refused": "A model took no seed.",
+        "seed_refused": "A model does not accept a seed.",
         "selection_cut": "Part of a selection was left out.",
         "shared_model": "Several parts have the same model.",
         "side_not_heard": "A side was not heard.",
         "similarity_missing": "Two answers could not be compared.",
         "single_origin": "One origin.",
-        "source_not_summarised": "An abstract was shown as it is.",
-        "stand_in": "Another source stood in.",
+        "source_not_summarised": "An abstract was shown without a summary.",
+        "stand_in": "Another source was searched instead.",
         "tool_calls_dropped": "Some searches were not carried out.",
         "undated_evidence": "The date of a source is not known.",
-        "unknown_exhibit": "A passage was challenged that was not shown.",
+        "unknown_exhibit": "A challenge names a passage that was not shown.",
         "unknown_model_size": "The size of a model is not known.",
-        "unknown_selection": "A selection named what is not there.",
+        "unknown_selection": "A selection names a passage that does not exist.",
         "unknown_speaker": "The named speaker of a claim is not in the text.",
         "unparsed": "A reply could not be read.",
         "unquoted": "An answer came without a quote that its source contains.",
@@ -246,11 +246,11 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "max_evidence_tokens": "Longest evidence shown to a model",
         "max_origin_share": "Most of the evidence from one origin",
         "max_origins": "Most origins that are read",
-        "max_premises": "Most parts that the claim is taken into",
+        "max_premises": "Most premises of the claim",
         "max_seconds": "Stop after so many seconds",
         "max_tokens": "Longest reply",
-        "max_wait": "Longest wait when told to slow down",
-        "min_agents": "Fewest who must answer",
+        "max_wait": "Longest wait if the endpoint limits the rate",
+        "min_agents": "Fewest agents who must answer",
         "models": "Models of single roles",
         "panel_tokens": "How much of the record a judge reads",
         "published_before": "Only evidence from before",
@@ -267,14 +267,14 @@ CODES: Mapping[str, Mapping[str, str]] = {
 """Words by group and code."""
 
 
-def words_for(of: str, code: str | None) -> str:
+def words_for(group: str, code: str | None) -> str:
     """A code in words.
 
     Args:
-        of: the group of the code, a key of `CODES`.
+        group: the group of the code, a key of `CODES`.
         code: the code.
     """
-    return CODES[of].get(code or "", (code or "").replace("_", " "))
+    return CODES[group].get(code or "", (code or "").replace("_", " "))
 
 
 CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[a-z]+)+)(?![\w`=])|^(\w+)(?=: )")
@@ -282,7 +282,7 @@ CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[
 
 
 def in_words(detail: str) -> str:
-    """The text of an error or a warning with words for codes: for settings their labels on the page, for sources names.
+    """Replaces codes in the text of an error or a warning: settings by their labels, sources by their names.
 
     Args:
         detail: the ``detail`` of an error or a warning of a document.
@@ -311,21 +311,22 @@ def source_words(name: str) -> str:
 
 
 NOT_SEARCHED = "The web was not searched."
-STOOD_IN: tuple[tuple[str, str, str], ...] = (
-    ("`web` was asked for; (.+) was read in its place, as .*", NOT_SEARCHED, "{0} stood in."),
+STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
+    ("`web` was asked for; (.+) was read in its place, as .*", NOT_SEARCHED, "{0} was searched instead."),
     (
         r"`(.+?)` could not be searched; its fallback `.+?` was read in its place \((.+)\)\.",
-        "Another source stood in.",
-        "{0} could not be searched; {1} stood in.",
+        "Another source was searched instead.",
+        "{0} could not be searched; {1} was searched instead.",
     ),
     (
         r"`(.+?)` was asked for without a corpus; moot's small demo corpus (.+) was read\..*",
-        "A demonstration collection stood in.",
+        "A demonstration collection was searched.",
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
-"""The warnings that a source replaced another one (`moot.nodes._steps.retrieving.stood_in`), each with its words in a
-report: bold words, and a sentence with the names of the sources.
+"""The warnings that a source replaced another one (`moot.nodes._steps.retrieving.fallback_warnings`).
+
+Each has its words in a report: bold words, and a sentence with the names of the sources.
 """
 
 
@@ -333,12 +334,12 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
     """The warning that a source replaced another one, as bold words and a sentence.
 
     Args:
-        detail: the warning's.
+        detail: the ``detail`` of the warning.
     """
-    for warned, lead, said in STOOD_IN:
+    for warned, lead, template in STAND_IN_WARNINGS:
         if found := re.fullmatch(warned, detail):
-            told = said.format(*map(source_words, found.groups()))
-            return lead, told[:1].upper() + told[1:]
+            sentence = template.format(*map(source_words, found.groups()))
+            return lead, sentence[:1].upper() + sentence[1:]
     return words_for("warning", "stand_in"), detail
 
 

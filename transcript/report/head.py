@@ -8,7 +8,7 @@ from typing import Any
 
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.answers import abstains
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import is_tied, no_verdict_reason
@@ -62,13 +62,14 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``said`` replaces them if there are none. ``on_paper`` is how many of them fit on the
-    first page of A4.
+    """Quotes under a heading; ``placeholder`` replaces them if there are none.
+
+    ``on_paper`` is how many of them fit on the first page of A4.
     """
 
     heading: str
     quotes: list[tuple[SourceQuote, str]] = field(default_factory=list)
-    said: str = ""
+    placeholder: str = ""
     on_paper: int = 0
 
 
@@ -78,14 +79,14 @@ def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
     return Chip(kind, plain(answer_word(kind, answer)))
 
 
-def given_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
+def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
     """The answer or finding of a turn as a chip."""
     if "verdict" in turn:
-        return found_chip(turn["verdict"])
+        return finding_chip(turn["verdict"])
     return chip_of(document, turn.get("answer"))
 
 
-def found_chip(verdict: str | None) -> Chip:
+def finding_chip(verdict: str | None) -> Chip:
     """The finding of a panel's judge as a chip."""
     return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
@@ -96,26 +97,29 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     A result that is not an answer always has the kind ``non``.
     """
     if document["status"] != "done":
-        return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "The record has the turns so far.")
+        return Verdict("non", ANSWERS["non"].verdict, _unfinished_backing(document), "The record has the turns so far.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
             "nee",
-            "The evidence does not tell",
+            "The evidence gives no answer",
             backing(document, names),
-            hangs_on(document) + accuracy_in_words(document),
+            asked_again(document) + accuracy_in_words(document),
         )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
-        said = f"{votes_for(document)}, which is not one of the answers" if panel else no_verdict_reason(document)
-        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", accuracy_in_words(document))
+        reason = f"{votes_for(document)}, which is not one of the answers" if panel else no_verdict_reason(document)
+        return Verdict("non", ANSWERS["non"].verdict, f"{reason[:1].upper()}{reason[1:]}.", accuracy_in_words(document))
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
     return Verdict(
-        kind, words, backing(document, names), hangs_on(document) + confidence(document) + accuracy_in_words(document)
+        kind,
+        words,
+        backing(document, names),
+        asked_again(document) + confidence(document) + accuracy_in_words(document),
     )
 
 
@@ -125,10 +129,11 @@ def accuracy_in_words(document: Mapping[str, Any]) -> str:
         return NOT_MEASURED
     decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
     labels = list_of([plain(label) for label in document["prediction_set"]]) or "none of the labels"
-    return f"{backed(document).capitalize()}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
+    basis = calibration_basis(document).capitalize()
+    return f"{basis}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
 
 
-def _unfinished(document: Mapping[str, Any]) -> str:
+def _unfinished_backing(document: Mapping[str, Any]) -> str:
     spent = count_with_noun(document["usage"]["calls"], "call")
     if document["status"] == "failed":
         return f"The debate failed after {spent}: {plain(in_words(document['error']['detail']))}"
@@ -140,19 +145,19 @@ def confidence(document: Mapping[str, Any]) -> str:
     sure, known = document["confidence"], document.get("confidence_from")
     if sure is None:
         return ""
-    told = f" ({plain(known)})" if known else ""
-    return f"Its raw confidence is {sure:.0%}{told}. "
+    origin = f" ({plain(known)})" if known else ""
+    return f"Its raw confidence is {sure:.0%}{origin}. "
 
 
-def hangs_on(document: Mapping[str, Any]) -> str:
-    """The result of asking for the verdict again; empty if that was not done, or if `warned_of` shows it."""
+def asked_again(document: Mapping[str, Any]) -> str:
+    """The result of asking for the verdict again; empty if that was not done, or if `verdict_warnings` shows it."""
     found = document.get("robustness")
-    return f"Asked again: {_asked_again(found)} " if found and found["holds"] is not False else ""
+    return f"Asked again: {_robustness_sentence(found)} " if found and found["holds"] is not False else ""
 
 
-def _asked_again(found: Mapping[str, Any]) -> str:
-    said = plain(found["said"]).replace(" (robustness_calls)", "")
-    return said[:1].lower() + said[1:]
+def _robustness_sentence(found: Mapping[str, Any]) -> str:
+    sentence = plain(found["said"]).replace(" (robustness_calls)", "")
+    return sentence[:1].lower() + sentence[1:]
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
@@ -160,35 +165,39 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     if panel := (document["metrics"] or {}).get("panel"):
         given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
         silent = panel["without_verdict"]
-        why = "; nobody refuted it, so it is not refuted" if _warned(document, "burden_of_refutation") else ""
+        why = (
+            "; no judge refuted it, so it counts as not refuted"
+            if _has_warning(document, "burden_of_refutation")
+            else ""
+        )
         more = f"; {list_of(map(names, silent))} gave no verdict" if silent else ""
         judges = count_with_noun(sum(panel["verdicts"].values()), "judge")
         return f"A panel of {judges} read the whole trial: {given}{why}{more}."
     votes, stop = document["votes"], document["stop_reason"]
-    said = _voted(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
+    text = _votes_in_words(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
     if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
         verb = "decided"
-        if votes and _unanimous(votes):
+        if votes and _is_unanimous(votes):
             verb = "agreed" if votes[0]["answer"] == judged[-1]["answer"] else "decided against them"
         if verb == "decided against them":
-            said = f"{_all_of(votes)} answered {_quoted(document, votes)}."
+            text = f"{_all_of(votes)} answered {_quoted_answer(document, votes)}."
         how = f"{words_for('stop', stop)}, and a judge {verb}"
-        return f"{said} {how[:1].upper()}{how[1:]}."
+        return f"{text} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
-        return f"{said} The moderator preferred this one."
+        return f"{text} The moderator preferred this one."
     more = " The votes are tied, so the earliest answer counts." if is_tied(document) else ""
     if any("weight" in vote for vote in votes) and len(votes) > 1:
         more += " Votes were weighed."
     if stop == "budget_exhausted":
         more += " It ended early, as a limit on calls, tokens, money or time was reached."
-    return said + more
+    return text + more
 
 
-def _silent(votes: list[Any]) -> str:
-    return "that tell nothing" if any(vote["answer"] is not None for vote in votes) else "no answer"
+def _without_answer(votes: list[Any]) -> str:
+    return "without an answer" if any(vote["answer"] is not None for vote in votes) else "no answer"
 
 
-def _voted(document: Mapping[str, Any], rounds: int) -> str:
+def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
     votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -198,15 +207,16 @@ def _voted(document: Mapping[str, Any], rounds: int) -> str:
     groups: dict[Any, list[Any]] = {}
     for vote in votes:
         groups.setdefault(vote["group"], []).append(vote)
-    if _unanimous(votes):
+    if _is_unanimous(votes):
         return f"{_all_of(votes)} gave the same answer{after}."
-    told = [
-        f"{len(same)} {_silent(same) if group is None else _quoted(document, same)}" for group, same in groups.items()
+    counts = [
+        f"{len(same)} {_without_answer(same) if group is None else _quoted_answer(document, same)}"
+        for group, same in groups.items()
     ]
-    return f"Of {len(votes)} answers{after}: {list_of(told)}."
+    return f"Of {len(votes)} answers{after}: {list_of(counts)}."
 
 
-def _unanimous(votes: list[Any]) -> bool:
+def _is_unanimous(votes: list[Any]) -> bool:
     return len({vote["group"] for vote in votes}) == 1 and votes[0]["group"] is not None
 
 
@@ -214,43 +224,43 @@ def _all_of(votes: list[Any]) -> str:
     return "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
 
 
-def _quoted(document: Mapping[str, Any], same: list[Any]) -> str:
+def _quoted_answer(document: Mapping[str, Any], same: list[Any]) -> str:
     return f"“{chip_of(document, same[0]['answer']).word}”"
 
 
-def _warned(document: Mapping[str, Any], kind: str) -> bool:
+def _has_warning(document: Mapping[str, Any], kind: str) -> bool:
     return any(one["kind"] == kind for one in document["warnings"])
 
 
-def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Warnings that belong to the verdict: bold words, and a sentence."""
-    told = []
+    warnings = []
     for one in caveats(document):
-        lead, said = words_for("warning", one["kind"]), plain(caveat_in_words(one))
+        lead, sentence = words_for("warning", one["kind"]), plain(caveat_in_words(one))
         if one["kind"] == "retrieval_failed":
-            said = failed_source(one)
+            sentence = failed_source(one)
         elif one["kind"] == "stand_in":
-            lead, said = replaced_source_words(said)
+            lead, sentence = replaced_source_words(sentence)
         else:
-            said = in_words(said)
-        told.append((lead, said.removeprefix(lead).strip()))
+            sentence = in_words(sentence)
+        warnings.append((lead, sentence.removeprefix(lead).strip()))
     if (found := document.get("robustness")) and found["holds"] is False:
-        told.append(("The verdict hangs on a source.", f"Asked again, it {_asked_again(found)}"))
-    if one_sided(document):
-        said = (
+        warnings.append(("The verdict depends on one source.", f"Asked again, it {_robustness_sentence(found)}"))
+    if is_one_sided(document):
+        sentence = (
             "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker "
         )
-        told.append(("One-sided debate.", f"{said}here than in the evidence."))
-    return told
+        warnings.append(("One-sided debate.", f"{sentence}here than in the evidence."))
+    return warnings
 
 
-def failed_source(warned: Mapping[str, Any]) -> str:
+def failed_source(warning: Mapping[str, Any]) -> str:
     """The source that failed, as a sentence; the record has the cause."""
-    name = source_words(str(warned["detail"]).partition(": ")[0])
+    name = source_words(str(warning["detail"]).partition(": ")[0])
     return f"{name[:1].upper()}{name[1:]} could not be searched."
 
 
-def one_sided(document: Mapping[str, Any]) -> bool:
+def is_one_sided(document: Mapping[str, Any]) -> bool:
     """Whether several debaters gave one answer in every round, and none was told to argue otherwise."""
     if document["graph"] in OPPOSED or document["status"] != "done":
         return False
@@ -261,7 +271,7 @@ def one_sided(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
-    """The reasons of those who decided, each with its authors."""
+    """The reasons of the agents who decided, each with its authors."""
     return [
         (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
         for reason, turns in reasons_by_who(dict(document)).items()
@@ -280,7 +290,7 @@ def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names
             chips.setdefault(_side(document, turn), []).append(turn)
         for key, turns in chips.items():
             who = list_of(dict.fromkeys(names(turn.get("side") or turn["agent"]) for turn in turns))
-            found.setdefault(key, Group(_quoted_for(*key))).quotes.append((one, who))
+            found.setdefault(key, Group(_quotes_heading(*key))).quotes.append((one, who))
     order = [*ANSWERS, "text", "side"]
     return [found[key] for key in sorted(found, key=lambda key: order.index(key[0]))]
 
@@ -292,7 +302,7 @@ def _side(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, st
     return chip.kind, chip.word
 
 
-def _quoted_for(kind: str, word: str) -> str:
+def _quotes_heading(kind: str, word: str) -> str:
     if word in SIDES:
         return "Quoted by the side for the claim" if kind == "sup" else "Quoted by the side against the claim"
     return "Quoted without an answer" if kind == "non" else f"Quoted for “{word}”"
@@ -307,8 +317,8 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
         stance = stances.get((one.id, one.start, one.end), "")
         groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
     for group in (groups["for"], groups["against"]):
-        group.said = "" if group.quotes else "Nothing that was quoted."
-    return [group for group in (*groups.values(), left) if group.quotes or group.said]
+        group.placeholder = "" if group.quotes else "Nothing was quoted."
+    return [group for group in (*groups.values(), left) if group.quotes or group.placeholder]
 
 
 def quoted_by(one: SourceQuote, names: Names) -> str:
@@ -324,7 +334,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [
-            (found_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
+            (finding_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
         ]
         return ("" if other else "None: the judges found the same."), other
     votes, answer = document["votes"], document["answer"]
@@ -333,15 +343,15 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
     against = [vote for vote in votes if vote["group"] not in ours or vote["group"] is None]
     last: dict[str, Any] = {turn["agent"]: turn for turn in answers_of(document["turns"])}
-    told = []
+    found = []
     for vote in against:
         turn = last.get(vote["agent"], {})
         quotes = [f" “{plain(c['quote'])}”" for c in turn.get("citations") or [] if c["verified"]]
         reason = plain(turn.get("rationale") or "") + (f" Quoted:{';'.join(quotes[:MOST_QUOTED])}." if quotes else "")
-        told.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
+        found.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
     changes = changes_in_words(document, names)
-    if told:
-        return changes, told
+    if found:
+        return changes, found
     given: dict[str, dict[Any, None]] = {}
     for turn in document["turns"]:
         if turn["step"] == "respond" and "number" not in turn:
@@ -354,16 +364,16 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
     """The changes of answers: agent, round, the agents heard, and quotes that were new."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
-    said = []
+    sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:
         before, after = (chip_of(document, one[key]).word for key in ("before", "answer"))
         heard = f", as {list_of(map(names, one['after']))} had said" if one["after"] else ""
-        anew = [f"“{titles[id]}”" for id in one["evidence_ids"] if id in titles]
-        quoted = f", now quoting {list_of(anew)}" if anew else ""
-        said.append(
+        new_quotes = [f"“{titles[id]}”" for id in one["evidence_ids"] if id in titles]
+        quoted = f", now quoting {list_of(new_quotes)}" if new_quotes else ""
+        sentences.append(
             f"{names(one['agent'])} changed from “{before}” to “{after}” in round {one['round']}{heard}{quoted}."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:

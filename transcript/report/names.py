@@ -27,7 +27,7 @@ class Names:
     """The names of the speakers.
 
     Args:
-        document: the debate's.
+        document: the result document.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -63,8 +63,8 @@ class Names:
         found += [f"called “{agent}” in the debate"] if agent in self.given else []
         return "; ".join(found)
 
-    def within(self, text: str) -> str:
-        """A sentence of moot's own with the debaters' names for readers."""
+    def with_names(self, text: str) -> str:
+        """A sentence of moot's own in which agents have their names for readers."""
         if not self.given:
             return text
         known = "|".join(map(re.escape, sorted(self.given, key=len, reverse=True)))

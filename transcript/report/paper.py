@@ -1,4 +1,4 @@
-"""Computes how many quotes fit on the first page of A4, which holds the verdict and must stand alone."""
+"""Computes how many quotes fit on the first page of A4, which must make sense without the other pages."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def fill_first_page(
     full: set[int] = set()
     for group in (*beside, *below):
         group.on_paper = 0
-    for place in range(MOST_QUOTES):
+    for index in range(MOST_QUOTES):
         for number, (groups, line) in enumerate(rows):
-            there = [group for group in groups if len(group.quotes) > place]
-            needed = max((_height(group.quotes[place][0].text, line) + GAP for group in there), default=0.0)
+            there = [group for group in groups if len(group.quotes) > index]
+            needed = max((_height(group.quotes[index][0].text, line) + GAP for group in there), default=0.0)
             if number in full or needed > room:
                 full.add(number)
                 continue
             room -= needed
             for group in there:
-                group.on_paper = place + 1
+                group.on_paper = index + 1

@@ -12,7 +12,7 @@ from moot.retrievers._evidence import clean
 from moot.transcript.document import lines
 from moot.transcript.line import Line, count_with_noun, list_of
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of, given_chip
+from moot.transcript.report.head import Chip, chip_of, turn_chip
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources, plain, title_of
 from moot.transcript.words import ANSWERS
@@ -20,7 +20,7 @@ from moot.transcript.words import ANSWERS
 MOST_ROWS = 8
 """If more agents answer, the table has a row for each answer, with its count."""
 
-Said = list[tuple[str, int | None]]
+TextParts = list[tuple[str, int | None]]
 """A text in parts; a part may be a source and then has its number."""
 
 
@@ -56,7 +56,7 @@ class Item:
     """An action of a speaker with its label: a text, or a list of sources by number and title."""
 
     label: str
-    said: Said = field(default_factory=list)
+    said: TextParts = field(default_factory=list)
     found: list[tuple[int, str]] = field(default_factory=list)
     bad: bool = False
 
@@ -77,7 +77,7 @@ class Part:
     heading: str
     inside: str
     cards: list[Card]
-    notes: list[Said]
+    notes: list[TextParts]
 
 
 # --- who answered what ------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     columns = [f"Round {number}" for number in rounds] if len(rounds) > 1 else ["Answer"] * bool(rounds)
     speakers = list(dict.fromkeys(turn["agent"] for turn in answers))
     many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn in answers}) > 1
-    rows = _counted(document, answers, rounds) if many else []
+    rows = _answer_rows(document, answers, rounds) if many else []
     for agent in [] if many else speakers:
         given = {turn["round"]: turn for turn in answers if turn["agent"] == agent}
         rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, rounds)))
@@ -104,9 +104,9 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
             row.cells.append(Cell())
         for turn in judged:
             blank = [Cell() for _ in rounds]
-            decided = Cell([given_chip(document, turn)], note=_failed(turn))
+            decided = Cell([turn_chip(document, turn)], note=_failure_note(turn))
             rows.append(Row(names(turn["agent"]), "", [*blank, decided]))
-    why = [_why(document, number, names, last=number == rounds[-1]) for number in rounds]
+    why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
     return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
 
 
@@ -119,96 +119,96 @@ def _cells(document: Mapping[str, Any], given: Mapping[int, Any], rounds: list[i
             continue
         chip = chip_of(document, turn["answer"])
         was = f"was {before.word}" if before and before.kind != "non" and before.word != chip.word else ""
-        cells.append(Cell([chip], was, _failed(turn) or _unsupported(turn)))
+        cells.append(Cell([chip], was, _failure_note(turn) or _unsupported_note(turn)))
         before = chip
     return cells
 
 
-def _counted(document: Mapping[str, Any], answers: list[Any], rounds: list[int]) -> list[Row]:
+def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[int]) -> list[Row]:
     """A row for each answer, with its count in each round."""
     given: dict[str, dict[int, int]] = {}
     chips: dict[str, Chip] = {}
     for turn in answers:
         chip = chip_of(document, turn["answer"])
         chips[chip.word] = chip
-        of = given.setdefault(chip.word, {})
-        of[turn["round"]] = of.get(turn["round"], 0) + 1
+        counts = given.setdefault(chip.word, {})
+        counts[turn["round"]] = counts.get(turn["round"], 0) + 1
     return [
         Row(
             f"“{word}”" if chips[word].kind == "text" else word,
             "",
             [
-                Cell([chips[word]] if of.get(number) else [], note=count_with_noun(of.get(number, 0), "answer"))
+                Cell([chips[word]] if counts.get(number) else [], note=count_with_noun(counts.get(number, 0), "answer"))
                 for number in rounds
             ],
         )
-        for word, of in given.items()
+        for word, counts in given.items()
     ]
 
 
-def _failed(turn: Mapping[str, Any]) -> str:
+def _failure_note(turn: Mapping[str, Any]) -> str:
     outcome = turn.get("outcome", "ok")
     return "" if outcome == "ok" else words_for("outcome", outcome)
 
 
-def _unsupported(turn: Mapping[str, Any]) -> str:
+def _unsupported_note(turn: Mapping[str, Any]) -> str:
     supported = (turn.get("scores") or {}).get("supported") or []
     missing = sum(one is False for one in supported)
     return f"{missing} of {len(supported)} statements not in its passages" if missing else ""
 
 
-def _why(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
+def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
     """Why another round followed, or why this was the last round."""
     record = next((one for one in document["round_log"] if one["round"] == number), None)
     reason = record["reason"] if record else None
-    told = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
+    reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
     if reason == "unstable" and record:
-        low = _low(document, record, names)
-        told = [f"The answers agreed, but did not pass the checks{': ' if low else ''}{'; '.join(low)}"]
+        low = _low_scores(document, record, names)
+        reasons = [f"The answers agreed, but did not pass the checks{': ' if low else ''}{'; '.join(low)}"]
     if last and document["stop_reason"]:
         ended = f"It ended, as {words_for('stop', document['stop_reason'])}"
         same = reason in ("stable", "agreed", "single_pass", "preferred") or document["stop_reason"] == "single_pass"
-        told = [ended] if same else [*told, ended]
-    return ". ".join(told)
+        reasons = [ended] if same else [*reasons, ended]
+    return ". ".join(reasons)
 
 
-def _low(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -> list[str]:
+def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -> list[str]:
     """The scores of a round that are below their thresholds."""
     found = []
     for agent, scores in (record.get("scores") or {}).items():
         for metric in METRICS:
             least, value = document["settings"].get(f"{metric}_threshold"), scores.get(metric)
             if metric in scores and least is not None and (value is None or value < least):
-                said = "not known" if value is None else f"{value:.2f}"
-                found.append(f"{names(agent)}, {words_for('score', metric).lower()} {said} (needed {least:.2f})")
+                score = "not known" if value is None else f"{value:.2f}"
+                found.append(f"{names(agent)}, {words_for('score', metric).lower()} {score} (needed {least:.2f})")
     return found
 
 
-# --- what was said ----------------------------------------------------------------------------------------------------
+# --- the texts of the debate ----------------------------------------------------------------------------------------
 
 
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
     """The texts of a debate by parts; the same as on the command line, in words for readers."""
-    told = []
+    found = []
     for number, section in enumerate(lines(document)):
         lines_of = [one for one in section.lines if one.tone != "aside"]
         if not lines_of:
             continue
-        cards, notes, done = list[Card](), list[Said](), set[tuple[int, str]]()
+        cards, notes, done = list[Card](), list[TextParts](), set[tuple[int, str]]()
         for one in lines_of:
             if not one.who and one.turn is None:
-                notes.append(sources.numbered(_note(one.text, document, names)))
+                notes.append(sources.numbered(_without_codes(one.text, document, names)))
                 continue
             who = names(one.who) if one.who else cards[-1].who if cards else ""
             if not cards or cards[-1].who != who:
                 cards.append(Card(who))
-            _tell(document, one, cards[-1], done, sources, names)
+            _add_line(document, one, cards[-1], done, sources, names)
         heading = section.heading if number else "Before the answers" if document["rounds"] else "What was said"
-        told.append(Part(heading, _inside(cards), [card for card in cards if card.chips or card.items], notes))
-    return told
+        found.append(Part(heading, _answers_line(cards), [card for card in cards if card.chips or card.items], notes))
+    return found
 
 
-def _inside(cards: Iterable[Card]) -> str:
+def _answers_line(cards: Iterable[Card]) -> str:
     """A part's contents in one line: the agents and their answers."""
     given: dict[str, dict[str, None]] = {}
     for card in cards:
@@ -220,24 +220,24 @@ def _inside(cards: Iterable[Card]) -> str:
     return "; ".join(f"{list_of(who) if len(who) <= 4 else len(who)}: {word}" for word, who in given.items())
 
 
-def _note(text: str, document: Mapping[str, Any], names: Names) -> str:
+def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
     """A sentence of moot's own, without codes."""
     for label in (document["task"] or {}).get("labels") or []:
         chip = chip_of(document, label)
         if chip.kind != "text":
             text = re.sub(rf"(?<![\w-]){re.escape(label)}(?![\w-])", f"“{chip.word}”", text)
-    for code, said in CODES["stop"].items():
-        text = text.replace(f"The debate stops: {code}.", f"The debate ended: {said}.")
-    return names.within(text)
+    for code, words in CODES["stop"].items():
+        text = text.replace(f"The debate stops: {code}.", f"The debate ended: {words}.")
+    return names.with_names(text)
 
 
-def _tell(
+def _add_line(
     document: Mapping[str, Any], one: Line, card: Card, done: set[tuple[int, str]], sources: Sources, names: Names
 ) -> None:
     """Adds a line to its card; a turn's results, answer, quotes and scores are added once, from the turn itself."""
     verb, _, number = one.what.partition(" ")
     if one.turn is None:
-        card.items.append(Item(_does(one.what), sources.numbered(one.text)))
+        card.items.append(Item(_action_label(one.what), sources.numbered(one.text)))
         return
     turn = document["turns"][one.turn]
     if verb == "cites":
@@ -250,18 +250,20 @@ def _tell(
             card.items.append(Item("Found", found=found))
         return
     if verb in ("scores", "score") and turn.get("scores") and turn["step"] == "respond":
-        card.items += _checked(document, turn)
+        card.items += _score_items(document, turn)
         return
     if verb in (*ANSWERS.values(), "answer", "decides") and {"answer", "verdict"} & {*turn}:
-        _answered(document, one, turn, card, sources, number)
+        _add_answer(document, one, turn, card, sources, number)
     else:
-        card.items.append(Item(_does(one.what), sources.numbered(_outcomes(one.text)), bad=one.tone == "warning"))
+        card.items.append(
+            Item(_action_label(one.what), sources.numbered(_outcome_in_words(one.text)), bad=one.tone == "warning")
+        )
     if one.tone == "answer" and (one.turn, "cites") not in done:
         done.add((one.turn, "cites"))
-        card.items += _cited(turn, sources)
+        card.items += _citation_items(turn, sources)
 
 
-def _does(what: str) -> str:
+def _action_label(what: str) -> str:
     """A label for an action, with a number if it has one: ``premise 2`` is "Premise 2"."""
     verb, _, number = what.partition(" ")
     if what in CODES["does"]:
@@ -269,16 +271,16 @@ def _does(what: str) -> str:
     return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
 
 
-def _answered(
+def _add_answer(
     document: Mapping[str, Any], one: Line, turn: Mapping[str, Any], card: Card, sources: Sources, number: str
 ) -> None:
-    said = turn.get("verdict", turn.get("answer"))
+    answer = turn.get("verdict", turn.get("answer"))
     label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
-    if said is None:
+    if answer is None:
         card.chips.append(Chip("non", "No answer"))
-        card.items.append(Item(label, [(_failed(turn) or "no usable reply", None)], bad=True))
+        card.items.append(Item(label, [(_failure_note(turn) or "no usable reply", None)], bad=True))
         return
-    chip = given_chip(document, turn)
+    chip = turn_chip(document, turn)
     card.chips.append(chip)
     why = clean(turn.get("rationale") or turn.get("reason") or "")
     given = why or "gave no reasons"
@@ -287,7 +289,7 @@ def _answered(
     card.items.append(Item(label, sources.numbered(given)))
 
 
-def _cited(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
+def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
     items = []
     for citation in turn.get("citations") or []:
         number = sources.numbers.get(citation["evidence_id"])
@@ -297,13 +299,13 @@ def _cited(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
         elif citation["verified"]:
             items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
         else:
-            said: Said = [(f"“{plain(citation['quote'])}”", None), ("", number)]
-            told = [*said, (": not in this source in these words", None)]
-            items.append(Item("Quoted", told, bad=True))
+            quoted: TextParts = [(f"“{plain(citation['quote'])}”", None), ("", number)]
+            faulty = [*quoted, (": not in this source in these words", None)]
+            items.append(Item("Quoted", faulty, bad=True))
     return items
 
 
-def _checked(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]:
+def _score_items(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]:
     """The scores of an answer, with their thresholds."""
     items, scores = [], turn["scores"]
     for metric in METRICS:
@@ -311,8 +313,8 @@ def _checked(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]
             continue
         value, least = scores[metric], document["settings"].get(f"{metric}_threshold")
         needed = f", needed {least:.2f}" if least is not None else ""
-        said = "not known" if value is None else f"{value:.2f}"
-        text = f"{words_for('score', metric)} {said}{needed}"
+        score = "not known" if value is None else f"{value:.2f}"
+        text = f"{words_for('score', metric)} {score}{needed}"
         supported = scores.get("supported")
         if metric == "faithfulness" and supported:
             text = f"{sum(one is True for one in supported)} of {len(supported)} statements are in its passages"
@@ -320,7 +322,7 @@ def _checked(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]
     return items
 
 
-def _outcomes(text: str) -> str:
+def _outcome_in_words(text: str) -> str:
     """A line with a reply's outcome in words."""
     known = "|".join(CODES["outcome"])
     return re.sub(

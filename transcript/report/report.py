@@ -17,11 +17,11 @@ from typing import Any
 
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.line import count_with_noun, list_of
 from moot.transcript.report import head
 from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
-from moot.transcript.report.made import command, not_in_command, run_facts
+from moot.transcript.report.method import command, not_in_command, run_facts
 from moot.transcript.report.names import Names
 from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.record import parts, timeline
@@ -41,9 +41,9 @@ __all__ = ["escaped", "icons", "report", "styles"]
 Document = Mapping[str, Any]
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """Characters that Markdown would interpret."""
-STAND_INS = ("stand_in", "retrieval_failed")
+REPLACED_SOURCES = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
-TOLD_ELSEWHERE = (
+SHOWN_ELSEWHERE = (
     "empty_retrieval",
     "fabricated_citation",
     "fabricated_citations",
@@ -61,7 +61,7 @@ class Fact:
     """A search, a gap, or a failure: a label, and sentences."""
 
     name: str
-    said: list[str]
+    sentences: list[str]
     bad: bool = False
 
 
@@ -69,15 +69,15 @@ def report(document: Document, kind: str) -> str:
     """A debate's report.
 
     Args:
-        document: the debate's, also of one that failed or was interrupted. If it has a key ``reader_summary``, the
-            report contains its sentences and stances.
+        document: the result document, also of a debate that failed or was interrupted. If it has a key
+            ``reader_summary``, the report contains its sentences and stances.
         kind: ``html`` or ``md``; ``part`` is the body of ``html``, for a page that has `styles`.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
-    with fitting():
-        values = _values(document)
+    with checked_parts():
+        values = _template_values(document)
         name = "debate.html" if kind == "part" else f"report.{kind}"
         page: str = _templates().get_template(name).render(values)
     return page
@@ -88,7 +88,7 @@ def icons() -> str:
     return files("moot.transcript").joinpath("look/icons.html").read_text(encoding="utf-8")
 
 
-def _values(document: Document) -> dict[str, Any]:
+def _template_values(document: Document) -> dict[str, Any]:
     names, summary = Names(document), document.get("reader_summary")
     mentioned = [c["evidence_id"] for one in (summary or {}).get("sentences", []) for c in one["citations"]]
     sources = Sources(document, mentioned)
@@ -98,11 +98,11 @@ def _values(document: Document) -> dict[str, Any]:
     )
     beside, below = head.sides_of(groups)
     said_none, dissent = head.dissent(document, names)
-    told = parts(document, sources, names) if document["task"] else []
+    record_parts = parts(document, sources, names) if document["task"] else []
     claim, verdict, warned = (
         plain(document["claim"] or "(no claim)"),
         head.verdict_of(document, names),
-        head.warned_of(document),
+        head.verdict_warnings(document),
     )
     sentences = _sentences(summary, sources) if summary else []
     reasons = head.reasons(document, names)
@@ -113,17 +113,17 @@ def _values(document: Document) -> dict[str, Any]:
         "claim": claim,
         "title": plain(document["claim"] or "A debate")[:LONGEST_TITLE],
         "is_claim": not document["task"] or document["task"]["subject"] == "claim",
-        "kicker": _kicker(document, names),
+        "kicker": _title_line(document, names),
         "date": f"{began.day} {began:%B %Y}",
         "time": f"{began:%H:%M} UTC",
-        "said_by": _said_by(document),
+        "said_by": _claim_origin(document),
         "verdict": verdict,
         "warned": warned,
         "summary": summary,
         "sentences": sentences,
-        "left_out": _left_out(summary) if summary and sentences else "",
+        "left_out": _omitted_sentences(summary) if summary and sentences else "",
         "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
-        "glance": _glance(document, sources),
+        "glance": _key_facts(document, sources),
         "beside": beside,
         "below": below,
         "sources": [_source(sources, id, document) for id in sources.quoted],
@@ -131,18 +131,18 @@ def _values(document: Document) -> dict[str, Any]:
         "said_none": said_none,
         "dissent": dissent,
         "searched": _searched(document, sources, names, summary),
-        "checked": _checked(sources),
+        "checked": _citation_check(sources),
         "faulty": [(one, names(one.who)) for one in sources.faulty],
         "timeline": timeline(document, names),
-        "parts": told,
-        "went_wrong": _went_wrong(document, names, sources),
+        "parts": record_parts,
+        "went_wrong": _other_warnings(document, names, sources),
         "made": run_facts(document),
         "command": command(document) if document["task"] else "",
         "not_in_command": not_in_command(document),
     }
 
 
-def _kicker(document: Document, names: Names) -> str:
+def _title_line(document: Document, names: Names) -> str:
     what = "Answer" if document["task"] and document["task"]["subject"] == "question" else "Claim check"
     if document["graph"] == "proclaim":
         return f"{what} by a trial among language models"
@@ -151,7 +151,7 @@ def _kicker(document: Document, names: Names) -> str:
     return f"{what} by {many} language models" if len(speakers) > 1 else f"{what} by a language model"
 
 
-def _said_by(document: Document) -> str:
+def _claim_origin(document: Document) -> str:
     task = document["task"] or {}
     if task.get("subject") == "question":
         return ""
@@ -167,7 +167,7 @@ def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
     ]
 
 
-def _left_out(summary: Mapping[str, Any]) -> str:
+def _omitted_sentences(summary: Mapping[str, Any]) -> str:
     """How many sentences of the summary are not shown; empty if none."""
     if not (count := summary["dropped"]):
         return ""
@@ -175,21 +175,21 @@ def _left_out(summary: Mapping[str, Any]) -> str:
     return f"{more} left out: each must rest on a checked quote, and at most three are shown."
 
 
-def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
+def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
     count = document["metrics"].get("citations") or {}
-    told = []
+    facts = []
     if count.get("total"):
         found, total = count["verified"], count["total"]
-        told.append(("Quotes found", f"{found} of {total}", found < total))
-    told.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
+        facts.append(("Quotes found", f"{found} of {total}", found < total))
+    facts.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
-    if any(map(_stood_in, document["corpora"])):
-        told.append(("The web", "not searched", True))
+    if any(map(_is_replaced, document["corpora"])):
+        facts.append(("The web", "not searched", True))
     elif kinds["stand_in"]:
-        told.append(("A source", "stood in", True))
+        facts.append(("A source", "was replaced", True))
     if kinds["retrieval_failed"]:
-        told.append(("A source", "failed", True))
-    return told
+        facts.append(("A source", "failed", True))
+    return facts
 
 
 def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
@@ -233,17 +233,17 @@ def format_time(text: str) -> str:
 def clean_part(text: str) -> str:
     """A part of a text for display; spaces at its ends stay."""
     found = html.unescape(text)
-    kept = clean(found)
-    before = " " if found[:1].isspace() and kept else ""
-    after = " " if found[-1:].isspace() and kept else ""
-    return f"{before}{kept}{after}" if kept else " "
+    cleaned = clean(found)
+    before = " " if found[:1].isspace() and cleaned else ""
+    after = " " if found[-1:].isspace() and cleaned else ""
+    return f"{before}{cleaned}{after}" if cleaned else " "
 
 
 # --- what was searched, and what went wrong ---------------------------------------------------------------------------
 
 
 def _searched(document: Document, sources: Sources, names: Names, summary: Mapping[str, Any] | None) -> list[Fact]:
-    facts = [Fact("Searched", _where(document, sources))]
+    facts = [Fact("Searched", _searched_sources(document, sources))]
     empty = [
         f"“{plain(turn['query'])}” found nothing ({names(turn['agent'])})."
         for turn in document["turns"]
@@ -253,19 +253,19 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if found := list(dict.fromkeys([*missing, *empty])):
         facts.append(Fact("Not found", found))
     elif not summary and document["corpora"]:
-        facts.append(Fact("Not found", ["Each search found something. What it lacked was not worked out."]))
+        facts.append(Fact("Not found", ["Each search found something. Which evidence is missing was not determined."]))
     instead = dict.fromkeys(
-        f"{names(one['agent'])} was to search the web; {source_words(one['retriever'])} stood in."
+        f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
         for one in document["corpora"]
-        if _stood_in(one)
+        if _is_replaced(one)
     )
     failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
     other_ones = [
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
-    failed += [said for lead, said in other_ones if not instead or lead != NOT_SEARCHED]
-    if told := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
-        facts.append(Fact("Stood in or failed", told, bad=True))
+    failed += [sentence for lead, sentence in other_ones if not instead or lead != NOT_SEARCHED]
+    if replaced := [*instead, *dict.fromkeys(map(names.with_names, map(plain, failed)))]:
+        facts.append(Fact("Replaced or failed", replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
     short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
     kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
@@ -273,43 +273,50 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if short:
         facts.append(Fact("Shortened", short))
     other = Counter(
-        one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE)
+        one["kind"]
+        for one in document["warnings"]
+        if one["kind"] not in (*REPLACED_SOURCES, *SHORTENED, *SHOWN_ELSEWHERE)
     )
     if other:
-        said = [
+        sentences = [
             words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
         ]
-        facts.append(Fact("Also to know", said, bad=True))
+        facts.append(Fact("Other notes", sentences, bad=True))
     return facts
 
 
-def _stood_in(reading: Mapping[str, Any]) -> bool:
-    """Whether another source was read than the requested one, as for a web search without a key."""
+def _is_replaced(reading: Mapping[str, Any]) -> bool:
+    """Whether a web search was requested, but another source was read, for example without a search key."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
-def _where(document: Document, sources: Sources) -> list[str]:
+def _searched_sources(document: Document, sources: Sources) -> list[str]:
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
         ended = document["status"] != "done"
-        return ["Nothing, before it ended." if ended else "Nothing: this method answers from what the model knows."]
+        return [
+            "Nothing before the debate ended." if ended else "Nothing: this method answers from what the model knows."
+        ]
     where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
     searches = sum("retrieval" in turn for turn in document["turns"])
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
     listed = list_of(where)
     times = f"{searches:,} search{'' if searches == 1 else 'es'}"
-    told = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
-    told += (
+    sentences = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
+    sentences += (
         [f"{count_with_noun(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
     )
-    return [*told, f"{count_with_noun(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
+    return [
+        *sentences,
+        f"{count_with_noun(len(sources.pieces), 'passage')} were found; {_quoted_count(len(sources.quoted))}.",
+    ]
 
 
-def _quoted(count: int) -> str:
+def _quoted_count(count: int) -> str:
     return f"{count or 'none'} {'was' if count == 1 else 'were'} quoted"
 
 
-def _checked(sources: Sources) -> str:
+def _citation_check(sources: Sources) -> str:
     """The results of checking the quotes: how many are in their sources, differ in punctuation, or are missing."""
     cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
     if not cited:
@@ -318,23 +325,23 @@ def _checked(sources: Sources) -> str:
     invented = sum(c["fabricated"] for c in cited)
     missing = len(cited) - len(found) - invented
     differ = sum(one.differs for one in sources.quotes)
-    told = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
-    told += f"{'its' if len(found) == 1 else 'their'} source"
-    told += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
-    told += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
+    text = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
+    text += f"{'its' if len(found) == 1 else 'their'} source"
+    text += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
+    text += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
     if not invented:
-        return f"{told} None was invented."
+        return f"{text} None was invented."
     which = "names a source that its writer" if invented == 1 else "name a source that their writer"
-    return f"{told} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
+    return f"{text} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
 
 
-def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
+def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
     """The warnings that are not shown at the verdict, each once: its words, its details, and its count."""
-    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in STAND_INS]
+    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
     return [
-        (words_for("warning", kind), sources.numbered(names.within(plain(in_words(detail)))), count)
+        (words_for("warning", kind), sources.numbered(names.with_names(plain(in_words(detail)))), count)
         for (kind, detail), count in found.items()
     ]
 

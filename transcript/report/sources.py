@@ -24,7 +24,7 @@ Parts = list[tuple[str, bool]]
 
 @dataclass
 class SourceQuote:
-    """Words that a source contains, and who quoted them: their names, and their answers."""
+    """A quote that its source contains; ``who`` are the agents who quoted it, ``turns`` their turns."""
 
     id: str
     start: int
@@ -37,7 +37,7 @@ class SourceQuote:
 
 
 @dataclass(frozen=True)
-class Faulty:
+class FaultyQuote:
     """A quote that its source does not contain; ``number`` is None if its writer was not shown such a source."""
 
     text: str
@@ -50,7 +50,7 @@ class Sources:
     the rest.
 
     Args:
-        document: the debate's.
+        document: the result document.
         first: ids of pieces that come before all others, because the report names them first.
     """
 
@@ -68,15 +68,15 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[SourceQuote]:
-        """The quotes that their sources contain, by source; a quote inside a longer one is part of that."""
+        """The quotes that their sources contain, by source; a quote inside a longer quote is merged into it."""
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
                 if not citation["verified"] or citation["evidence_id"] not in self.pieces:
                     continue
-                place = (citation["evidence_id"], citation["start"], citation["end"])
-                text = self.pieces[place[0]]["text"][place[1] : place[2]]
-                one = found.setdefault(place, SourceQuote(*place, text, self.numbers[place[0]]))
+                span = (citation["evidence_id"], citation["start"], citation["end"])
+                text = self.pieces[span[0]]["text"][span[1] : span[2]]
+                one = found.setdefault(span, SourceQuote(*span, text, self.numbers[span[0]]))
                 one.differs |= text.strip() != citation["quote"].strip()
                 one.who[turn.get("side") or turn["agent"]] = None
                 one.turns.append(turn)
@@ -90,11 +90,11 @@ class Sources:
         return whole
 
     @cached_property
-    def faulty(self) -> list[Faulty]:
+    def faulty(self) -> list[FaultyQuote]:
         """Quotes that their sources do not contain, each once."""
         return [
             *dict.fromkeys(
-                Faulty(
+                FaultyQuote(
                     citation["quote"],
                     turn.get("side") or turn["agent"],
                     None if citation["fabricated"] else self.numbers.get(citation["evidence_id"]),
@@ -140,16 +140,16 @@ def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts
 
 def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
     """The parts of a piece that debaters were shown, with `GAP` for omissions; all parts if nothing was omitted."""
-    spans, kept = piece.get("shown") or [], Parts()
+    spans, found = piece.get("shown") or [], Parts()
     for start, end in spans:
         at, gap = 0, [(f" {GAP} ", False)]
-        kept += gap if kept else []
+        found += gap if found else []
         for text, quoted in parts:
             within = text[max(start - at, 0) : max(end - at, 0)]
-            kept += [(within, quoted)] if within else []
+            found += [(within, quoted)] if within else []
             at += len(text)
     rest = spans and piece["text"][spans[-1][1] :].strip()
-    return [*kept, *([(f" {GAP}", False)] if rest else [])] if kept else parts
+    return [*found, *([(f" {GAP}", False)] if rest else [])] if found else parts
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
@@ -159,7 +159,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
-        "left out, because its origin has its share": is_left_out(piece),
+        "left out, because its origin has reached its share": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moot.core.errors import BudgetExhausted, MootError, error_of
+from moot.core.errors import BudgetExhausted, MootError, error_from_record
 from moot.core.ledger import open_ledger
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, Mode, current_use
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, Mode, current_use
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._models.session import Session, with_session
 from moot.nodes._runtime.document import models_used, usage
@@ -34,10 +34,10 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     from moot.graphs.summarise_for_readers import graph
 
     context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
-    session = Session(keeping=await keeping_of(document["id"], current_use(mode)))
+    session = Session(debate_ledger=await summary_ledger(document["id"], current_use(mode)))
     state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
-        raise error_of(state["error"])
+        raise error_from_record(state["error"])
     calls = [*document["calls"], *(state.get("calls") or [])]
     return {
         **document,
@@ -49,7 +49,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     }
 
 
-async def keeping_of(debate: str, use: LedgerUse) -> DebateLedger | None:
+async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
     """The ledger for the summary of a debate; None if it is not used, or has no row of the debate.
 
     Raises:
@@ -77,17 +77,17 @@ async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, 
     if not settings.get("reader_summary") or document["status"] != "done" or "reader_summary" in document:
         return document
     try:
-        return await with_summary(document, settings_for(document), mode)
+        return await with_summary(document, summary_settings(document), mode)
     except MootError as error:
         warned = {"kind": "no_reader_summary", "where": REPORTER, "detail": error.detail}
         return {**document, "warnings": [*document["warnings"], warned]}
 
 
-def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
+def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a debate's summary: the debate's own, with the rest of its ceilings.
 
     Args:
-        document: the debate's.
+        document: the result document.
 
     Raises:
         UserError: a file of prices cannot be read.

@@ -13,14 +13,14 @@ from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import cost_of, read_prices
-from moot.nodes._texts.calibrated import rests_on
-from moot.transcript.document import fitting
+from moot.nodes._texts.calibrated import confidence_basis
+from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import chip_of, dissent, verdict_of
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources
 from moot.web import debates
-from moot.web.batches.kept import Job
+from moot.web.batches.storage import Job
 from starlette.concurrency import run_in_threadpool
 
 
@@ -32,11 +32,11 @@ class Outcome:
         status: ``none`` if it has not started; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
         document: the id of its document, if it has one.
         answer: the document's answer.
-        chip: the answer's kind and word.
+        chip: the kind and the word of the answer, as its chip shows them.
         backing: the basis of the verdict, in a sentence.
-        divided: whether an agent's last answer differed.
-        quotes: numbers of quoted pieces, of pieces, of quotes found in their source, and of quotes not found there.
-        confidence: the raw one.
+        divided: whether an agent's last answer differs from the verdict.
+        quotes: four counts: quoted pieces, all pieces, quotes found in their source, quotes not found there.
+        confidence: the confidence before calibration.
         confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
         decision: act or escalate, if there is a calibration.
         error: why it failed; ``kind`` is the error's kind.
@@ -69,41 +69,41 @@ async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
     """The outcome of each debate."""
     listed, ledger = list(jobs), open_ledger()
     statuses: Mapping[str, str] = {id: status for id, status, _ in await ledger.outline()}
-    found = await run_in_threadpool(_outcomes, listed, statuses)
+    found = await run_in_threadpool(_stored_outcomes, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
         if one.status == "failed" and one.document is None and (row := await ledger.debate(job.debate)):
             found[at] = replace(one, error=row.note or "It failed before anything was written.")
     return found
 
 
-def _outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
+def _stored_outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
     stems = {stem[-32:]: stem for stem in reversed(debates.stems())}
-    return [_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
+    return [_stored_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
 
 
-def _outcome(stem: str | None, status: str | None) -> Outcome:
+def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
     if status in ("running", "waiting") or stem is None:
         return Outcome(status if status and status != "done" else "none")
     path = debates.debates_folder() / f"{stem}.json"
     try:
-        return _of_document(path, path.stat().st_mtime_ns)
+        return _read_outcome(path, path.stat().st_mtime_ns)
     except FileNotFoundError:  # deleted just now
         return Outcome("none")
 
 
 @lru_cache(maxsize=8192)
-def _of_document(path: Path, changed: int) -> Outcome:
+def _read_outcome(path: Path, changed: int) -> Outcome:
     try:
         document = json.loads(path.read_bytes())
-        with fitting():
-            return _told(path.stem, document)
+        with checked_parts():
+            return _outcome_of(path.stem, document)
     except (ValueError, RecursionError):
         return Outcome("failed", path.stem, error="The document is damaged.")
     except UserError as error:
         return Outcome("failed", path.stem, error=error.detail)
 
 
-def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
+def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
     names, sources, error = Names(document), Sources(document), document["error"] or {}
     calls = [call for call in document["calls"] if not call.get("shared")]
     chip = chip_of(document, document["answer"])
@@ -117,7 +117,7 @@ def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
         divided=bool(document["status"] == "done" and dissent(document, names)[1]),
         quotes=(len(sources.quoted), len(sources.pieces), len(sources.quotes), len(sources.faulty)),
         confidence=document["confidence"],
-        confidence_rests_on=rests_on(document),
+        confidence_rests_on=confidence_basis(document),
         decision=document.get("decision"),
         error=in_words(error.get("detail") or ""),
         kind=error.get("kind") or "",

@@ -9,14 +9,14 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import MootError, UserError
 from moot.graphs._registry import graph_names
-from moot.web.batches import kept
-from moot.web.batches.kept import Batch, Job
+from moot.web.batches import storage
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
-from moot.web.batches.shown import SHOWN, describe_batch, status_of, table, zip_batch
-from moot.web.caller import body_of, caller_client, has_users, json_in
+from moot.web.batches.storage import Batch, Job
+from moot.web.batches.view import SHOWN, describe_batch, status_of, table, zip_batch
+from moot.web.caller import body_of, caller_client, has_users, parse_json
 from moot.web.checks import check
-from moot.web.table import lives
+from moot.web.table import thread_exists
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -24,38 +24,38 @@ from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
 """Most bytes of a batch's claims with their texts."""
-LISTED = 20
+MOST_LISTED = 20
 """Most batches that are listed."""
 
 
 async def start_batch(request: Request) -> Any:
-    """Starts a batch; if its id exists already, it returns that batch, so that a double click starts only one.
+    """Starts a batch. If a batch with this id exists, it is returned, so that a double click starts only one.
 
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
     reads, and optionally ``at_once`` and ``max_cost``.
     """
-    asked = json_in(await body_of(request, LARGEST))
+    asked = parse_json(await body_of(request, LARGEST))
     claims = asked.pop("claims", None) if isinstance(asked, dict) else None
     if not isinstance(claims, list):
         raise UserError('The body is {"id": UUID, "graph": ..., "claims": [{"claim": "..."}]}.', kind="bad_request")
-    batch = await run_in_threadpool(kept.parse_batch, asked)
-    if batch.id in await run_in_threadpool(kept.ids):
-        await _visible(batch.id, request)
+    batch = await run_in_threadpool(storage.parse_batch, asked)
+    if batch.id in await run_in_threadpool(storage.ids):
+        await _find_batch(batch.id, request)
         return {"id": batch.id}
     client = caller_client(request.scope)
-    rows = await run_in_threadpool(kept.begin, batch, claims)
+    rows = await run_in_threadpool(storage.begin, batch, claims)
     try:
-        await _check([kept.job_of(batch, row) for row in rows], client)
+        await _check_settings([storage.job_of(batch, row) for row in rows], client)
         if has_users():  # the owner of the thread with this id owns the batch
             await client.threads.create(thread_id=batch.id)
-        await BATCHES.start(batch, _server(request))
+        await BATCHES.start(batch, _client(request))
     except BaseException:
-        await run_in_threadpool(kept.delete, batch.id)
+        await run_in_threadpool(storage.delete, batch.id)
         raise
     return {"id": batch.id}
 
 
-async def _check(jobs: Sequence[Job], client: LangGraphClient) -> None:
+async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
     """Checks each claim's settings, as the server checks a run.
 
     Raises:
@@ -71,106 +71,113 @@ async def _check(jobs: Sequence[Job], client: LangGraphClient) -> None:
                 await check({"assistant_id": job.graph, "input": job.input, "context": job.context}, "/runs", client)
             except UserError as error:
                 own = job.row.graph or job.row.settings
-                said = f"Claim {job.row.number}: {error.detail}" if own else error.detail
-                raise UserError(said, kind=error.kind) from error
+                detail = f"Claim {job.row.number}: {error.detail}" if own else error.detail
+                raise UserError(detail, kind=error.kind) from error
         seen.add(asked)
 
 
-def _server(request: Request) -> LangGraphClient:
+def _client(request: Request) -> LangGraphClient:
     """A client of the server; if the server has users, with the caller's rights."""
     return caller_client(request.scope) if has_users() else get_client(url=None, api_key=None)
 
 
-async def _visible(id: str, request: Request) -> Batch:
+async def _find_batch(id: str, request: Request) -> Batch:
     """A batch that the caller may see.
 
     Raises:
         UserError: there is none.
     """
-    if has_users() and not await lives(id, caller_client(request.scope)):
+    if has_users() and not await thread_exists(id, caller_client(request.scope)):
         raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
-    running = BATCHES.of(id)
-    return running.batch if running else await run_in_threadpool(kept.load, id)
+    running = BATCHES.running_batch(id)
+    return running.batch if running else await run_in_threadpool(storage.load, id)
 
 
-async def _rows(batch: Batch) -> list[tuple[Job, Outcome]]:
-    running = BATCHES.of(batch.id)
-    jobs = running.jobs if running else await run_in_threadpool(kept.jobs, batch)
+async def _rows_with_outcomes(batch: Batch) -> list[tuple[Job, Outcome]]:
+    running = BATCHES.running_batch(batch.id)
+    jobs = running.jobs if running else await run_in_threadpool(storage.jobs, batch)
     return list(zip(jobs, await outcomes_of(jobs), strict=True))
 
 
 async def show_batch(request: Request) -> Any:
     """A batch with one ``page`` of its rows, filtered by ``show`` and by the words ``q`` in the claim."""
-    batch = await _visible(request.path_params["id"], request)
+    batch = await _find_batch(request.path_params["id"], request)
     asked = request.query_params
     page, show = asked.get("page", "1"), asked.get("show", "all")
     if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in SHOWN:
         raise UserError(f"`page` is a number from 1, `show` one of {', '.join(SHOWN)}.", kind="bad_request")
-    rows, words = await _rows(batch), asked.get("q", "")[: kept.LONGEST_NAME]
-    return describe_batch(batch, rows, BATCHES.of(batch.id), page=int(page[:6]), show=show, words=words)
+    rows, words = await _rows_with_outcomes(batch), asked.get("q", "")[: storage.LONGEST_NAME]
+    return describe_batch(batch, rows, BATCHES.running_batch(batch.id), page=int(page[:6]), show=show, words=words)
 
 
 async def list_batches(request: Request) -> Any:
     """The latest batches, each with its number of finished claims."""
     found = []
-    for id in await run_in_threadpool(kept.ids):
+    for id in await run_in_threadpool(storage.ids):
         try:
-            batch = await _visible(id, request)
-            all = describe_batch(batch, await _rows(batch), BATCHES.of(id))
+            batch = await _find_batch(id, request)
+            described = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
         except MootError as error:
             if error.kind != "missing_file":
                 found.append({"id": id, "fault": error.detail})
             continue
         facts = ("id", "name", "began", "graph", "going", "stopped", "ended", "statuses", "counts")
-        found.append({key: all[key] for key in facts})
-        if len(found) == LISTED:
+        found.append({key: described[key] for key in facts})
+        if len(found) == MOST_LISTED:
             break
     return {"batches": found}
 
 
 async def stop_batch(request: Request) -> Any:
     """Stops a batch: no further claim is started, and running debates are interrupted."""
-    batch = await _visible(request.path_params["id"], request)
+    batch = await _find_batch(request.path_params["id"], request)
     await BATCHES.stop(batch.id)
     return {}
 
 
 async def resume_batch(request: Request) -> Any:
     """Resumes a batch. Failed rows are retried if they are in the body's ``rows``, or all of them with ``failed``."""
-    batch = await _visible(request.path_params["id"], request)
+    batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
-    asked = json_in(content) if content else {}
+    asked = parse_json(content) if content else {}
     rows = asked.get("rows", []) if isinstance(asked, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
         raise UserError('The body is {"rows": [1, 2]}: the rows to try again.', kind="bad_request")
     if asked.get("failed"):
-        states = [(job, status_of(batch, job, one, BATCHES.of(batch.id))) for job, one in await _rows(batch)]
+        states = [
+            (job, status_of(batch, job, one, BATCHES.running_batch(batch.id)))
+            for job, one in await _rows_with_outcomes(batch)
+        ]
         rows = [*rows, *(job.row.number for job, status in states if status == "failed")]
-    await BATCHES.start(batch, _server(request), rows)
+    await BATCHES.start(batch, _client(request), rows)
     return {}
 
 
-async def deleted(request: Request) -> Any:
+async def delete_batch(request: Request) -> Any:
     """Deletes a batch that is not running; its debates stay among the past checks."""
-    batch = await _visible(request.path_params["id"], request)
-    if BATCHES.of(batch.id):
+    batch = await _find_batch(request.path_params["id"], request)
+    if BATCHES.running_batch(batch.id):
         raise UserError("This batch is still running: stop it first.", kind="bad_request")
-    await run_in_threadpool(kept.delete, batch.id)
+    await run_in_threadpool(storage.delete, batch.id)
     return {}
 
 
-async def downloaded(request: Request) -> Response:
+async def download_table(request: Request) -> Response:
     """A batch as a table (CSV)."""
-    batch = await _visible(request.path_params["id"], request)
-    text = table(batch, await _rows(batch), BATCHES.of(batch.id), str(request.base_url).rstrip("/"))
+    batch = await _find_batch(request.path_params["id"], request)
+    text = table(
+        batch, await _rows_with_outcomes(batch), BATCHES.running_batch(batch.id), str(request.base_url).rstrip("/")
+    )
     head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.csv"'}
     return Response(text, media_type="text/csv", headers=head)
 
 
-async def reports(request: Request) -> Response:
+async def download_reports(request: Request) -> Response:
     """A batch's table and the reports of its finished debates, as a ZIP file."""
-    batch = await _visible(request.path_params["id"], request)
-    rows, base = await _rows(batch), str(request.base_url).rstrip("/")
-    made = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.of(batch.id), base))
+    batch = await _find_batch(request.path_params["id"], request)
+    rows, base = await _rows_with_outcomes(batch), str(request.base_url).rstrip("/")
+    archive = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.running_batch(batch.id), base))
     head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.zip"'}
-    return StreamingResponse(made, media_type="application/zip", headers=head, background=BackgroundTask(made.close))
+    return StreamingResponse(
+        archive, media_type="application/zip", headers=head, background=BackgroundTask(archive.close)
+    )

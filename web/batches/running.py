@@ -17,14 +17,14 @@ from filelock import FileLock, Timeout
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
-from moot.core.errors import ENDS_ALL, MootError, UserError
+from moot.core.errors import STOPS_BATCH, MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.redaction import anonymised
-from moot.web.batches import kept
-from moot.web.batches.kept import Batch, Job
+from moot.web.batches import storage
 from moot.web.batches.outcomes import Outcome, outcomes_of
+from moot.web.batches.storage import Batch, Job
 from moot.web.caller import has_users
-from moot.web.table import TABLE, Claim
+from moot.web.table import TABLE, RunRequest
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ STOPPED = "It was stopped."
 """The reason if a person stopped the batch."""
 
 
-class Running:
+class RunningBatch:
     """A batch that this server is running.
 
     Args:
@@ -52,7 +52,7 @@ class Running:
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
         self.active: dict[int, str] = {}
         """By row, the run of its debate; empty until it has started."""
-        self.again: set[int] = set()
+        self.retries: set[int] = set()
         """Failed rows to retry."""
         self.writing = asyncio.Lock()
 
@@ -61,7 +61,7 @@ class Running:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.batch.at_once):
-                    group.create_task(self._one_after_another())
+                    group.create_task(self._run_remaining())
             if not self.batch.stopped:
                 await self.change(ended=True)
         except* MootError as errors:
@@ -73,28 +73,28 @@ class Running:
         """Changes the batch, and stores it."""
         self.batch = replace(self.batch, **changed)
         async with self.writing:
-            await run_in_threadpool(kept.store_batch, self.batch)
+            await run_in_threadpool(storage.store_batch, self.batch)
 
-    async def _one_after_another(self) -> None:
+    async def _run_remaining(self) -> None:
         while self.left and not self.batch.stopped:
             job = self.left.popleft()
             number = job.row.number
             self.active[number] = ""
             try:
-                await self._debate(job)
+                await self._run_debate(job)
             except Exception as error:
                 if not isinstance(error, APIError | MootError):
-                    log.exception("Claim %s of the batch %s", number, self.batch.id)
-                said = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
-                await self.change(faults={**self.batch.faults, number: anonymised(str(said)[:500])})
+                    log.exception("Claim %s of the batch %s failed", number, self.batch.id)
+                fault = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
+                await self.change(faults={**self.batch.faults, number: anonymised(str(fault)[:500])})
             finally:
                 self.active.pop(number, None)
-                self.again.discard(number)
+                self.retries.discard(number)
 
-    async def _debate(self, job: Job) -> None:
+    async def _run_debate(self, job: Job) -> None:
         """Runs a claim's debate, unless it is finished."""
         before = (await outcomes_of([job]))[0]
-        tries = ("none", "interrupted", "failed") if job.row.number in self.again else ("none", "interrupted")
+        tries = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
         if before.status not in tries:
             return
         if most := self.batch.max_cost:
@@ -104,20 +104,20 @@ class Running:
             if self.batch.stopped:
                 return
         if job.row.number in self.batch.faults:
-            left = {number: said for number, said in self.batch.faults.items() if number != job.row.number}
+            left = {number: fault for number, fault in self.batch.faults.items() if number != job.row.number}
             await self.change(faults=left)
-        await self._run(job)
+        await self._start_and_join(job)
         after = (await outcomes_of([job]))[0]
-        await self._heed(after)
+        await self._check_outcome(after)
 
-    async def _run(self, job: Job) -> None:
+    async def _start_and_join(self, job: Job) -> None:
         await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
         run = await self.client.runs.create(
             job.thread,
             job.graph,
             input=dict(job.input),
             context=dict(job.context),
-            **TABLE.claiming(Claim(debate=job.debate)),
+            **TABLE.run_arguments(RunRequest(debate=job.debate)),
             stream_mode=["updates", "custom"],
             stream_subgraphs=True,
             stream_resumable=True,
@@ -128,12 +128,12 @@ class Running:
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        if failed and await open_ledger().debate(job.debate) is None:  # else its row says why
+        if failed and await open_ledger().debate(job.debate) is None:  # a debate with a row has the reason in its row
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
-    async def _heed(self, outcome: Outcome) -> None:
+    async def _check_outcome(self, outcome: Outcome) -> None:
         """Stops the batch if a claim failed for a reason that affects all claims."""
-        why = ENDS_ALL.get(outcome.kind) if outcome.status == "failed" else None
+        why = STOPS_BATCH.get(outcome.kind) if outcome.status == "failed" else None
         if why and not self.batch.stopped:
             await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
 
@@ -154,42 +154,42 @@ class Batches:
     """The batches that this server is running."""
 
     def __init__(self) -> None:
-        self.running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
+        self.running: dict[str, tuple[RunningBatch, asyncio.Task[None]]] = {}
 
-    def of(self, id: str) -> Running | None:
+    def running_batch(self, id: str) -> RunningBatch | None:
         """A batch that this server is running now; None if it is not."""
         found = self.running.get(id)
         return found[0] if found and not found[1].done() else None
 
-    async def start(self, batch: Batch, client: LangGraphClient, again: Iterable[int] = ()) -> None:
+    async def start(self, batch: Batch, client: LangGraphClient, retries: Iterable[int] = ()) -> None:
         """Starts or resumes a batch.
 
         Args:
             batch: the batch.
             client: sends requests as the caller.
-            again: rows to retry.
+            retries: rows to retry.
 
         Raises:
             UserError: another server is running it.
         """
-        running = self.of(batch.id)
+        running = self.running_batch(batch.id)
         if running is None:
-            jobs = await run_in_threadpool(kept.jobs, batch)
-            lock = FileLock(kept.folder_of(batch.id) / LOCK, mode=0o600, thread_local=False)
+            jobs = await run_in_threadpool(storage.jobs, batch)
+            lock = FileLock(storage.folder_of(batch.id) / LOCK, mode=0o600, thread_local=False)
             try:
                 await run_in_threadpool(lock.acquire, timeout=1)
             except Timeout as error:
                 raise UserError("Another server is running this batch.", kind="debate_running") from error
-            running = Running(batch, jobs, client, lock)
-            wanted = {*again} & {job.row.number for job in jobs}
+            running = RunningBatch(batch, jobs, client, lock)
+            wanted = {*retries} & {job.row.number for job in jobs}
             running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
-            running.again |= wanted
+            running.retries |= wanted
             await running.change(stopped="", ended=False)
             self.running[batch.id] = (running, asyncio.create_task(running.work()))
             return
         for job in running.jobs:
-            if job.row.number in {*again} and job.row.number not in running.active and job not in running.left:
-                running.again.add(job.row.number)
+            if job.row.number in {*retries} and job.row.number not in running.active and job not in running.left:
+                running.retries.add(job.row.number)
                 running.left.append(job)
 
     async def stop(self, id: str) -> None:
@@ -208,9 +208,9 @@ class Batches:
         """Resumes the batches that a stop of the server interrupted."""
         if has_users():
             return
-        for id in await run_in_threadpool(kept.ids):
+        for id in await run_in_threadpool(storage.ids):
             try:
-                batch = await run_in_threadpool(kept.load, id)
+                batch = await run_in_threadpool(storage.load, id)
                 if not (batch.ended or batch.stopped):
                     await self.start(batch, get_client(url=None, api_key=None))
             except MootError as error:

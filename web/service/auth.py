@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from langgraph_sdk import Auth
-from moot.web.login import ASKS
+from moot.web.login import USER_HEADER
 
 auth = Auth()
 
@@ -13,7 +13,7 @@ auth = Auth()
 @auth.authenticate
 async def authenticate(headers: dict[str, Any]) -> dict[str, Any]:
     """Authenticates the user named in the header."""
-    name = headers.get(ASKS)
+    name = headers.get(USER_HEADER)
     if not name:
         raise Auth.exceptions.HTTPException(status_code=401, detail="The request names no user.")
     return {"identity": name, "is_authenticated": True}

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 from moot.graphs._registry import descriptions
 from moot.web.caller import DATABASE
 from moot.web.guard import lowercase_names
@@ -23,9 +23,9 @@ FILE = "aegra.json"
 IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, others=True).graph\n"
 MINUTES = 30 * 24 * 60
 """Minutes until a thread is removed after its last change."""
-USUAL = {
-    "CRON_ENABLED": "false",  # quotas would not count runs of schedules
-    "FF_V2_EVENT_STREAMING": "false",  # nor runs of its commands
+DEFAULTS = {
+    "CRON_ENABLED": "false",  # because quotas would not count runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # because quotas would not count runs of its commands
     "LEASE_DURATION_SECONDS": "12",
     "HEARTBEAT_INTERVAL_SECONDS": "3",  # a few seconds without Postgres lose no lease
     "REAPER_INTERVAL_SECONDS": "5",
@@ -65,7 +65,7 @@ def write_config(folder: Path) -> Path:
         # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": MINUTES}},
     }
-    write_whole(folder / FILE, json.dumps(config, indent=2) + "\n")
+    write_atomically(folder / FILE, json.dumps(config, indent=2) + "\n")
     return folder / FILE
 
 
@@ -80,7 +80,7 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
         UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
     """
     return {
-        **{name: os.environ.get(name) or usual for name, usual in USUAL.items()},
+        **{name: os.environ.get(name) or default for name, default in DEFAULTS.items()},
         "AEGRA_CONFIG": str(config),
         "DATABASE_URL": address(DATABASE, ("postgresql", "postgres"), "postgresql://user:password@host:5432/database"),
         "REDIS_URL": address(REDIS, ("redis", "rediss", "unix"), "redis://host:6379/0"),
@@ -96,8 +96,8 @@ def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
     Raises:
         UserError: it is not set, or has another scheme.
     """
-    said = os.environ.get(variable, "").strip()
-    if urlsplit(said).scheme not in schemes:
-        problem = "is not set" if not said else f"does not begin with {schemes[0]}://"
+    url = os.environ.get(variable, "").strip()
+    if urlsplit(url).scheme not in schemes:
+        problem = "is not set" if not url else f"does not begin with {schemes[0]}://"
         raise UserError(f"{variable} {problem}. It is an address such as {example}.", kind="invalid_environment")
-    return said
+    return url

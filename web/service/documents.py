@@ -1,6 +1,6 @@
 """Past debates in the service's Postgres, as `moot.web.debates` stores them in a folder. Everything here blocks.
 
-A user (`moot.web.caller.asking`) finds only their own documents; without users, all are found.
+A user (`moot.web.caller.current_user`) finds only their own documents; without users, all are found.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.served import WAITED
+from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.transcript.report.head import chip_of
 from moot.web import debates
-from moot.web.caller import asking
+from moot.web.caller import current_user
 
-THEIRS = "(%(person)s::text IS NULL OR person = %(person)s)"
-OF_DEBATE = f"debate = %(debate)s AND id LIKE '%%' || debate AND {THEIRS}"
+USER_FILTER = "(%(person)s::text IS NULL OR person = %(person)s)"
+DEBATE_FILTER = f"debate = %(debate)s AND id LIKE '%%' || debate AND {USER_FILTER}"
 """Without imported documents, which have other ids."""
 PUT = (
     "INSERT INTO moot.documents (id, debate, person, run, status, entry, document) VALUES "
@@ -50,53 +50,54 @@ class Documents:
         self._postgres.close()
 
     def _rows(self, query: str, **values: Any) -> list[Any]:
-        asked = {"person": asking.get(), **values}
-        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), WAITED)
+        asked = {"person": current_user.get(), **values}
+        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), LOOKUP_PATIENCE)
         return found
 
     def save(self, document: debates.Document) -> str:
         """As `debates.save`."""
-        content = debates.written_out(document).encode()
+        content = debates.document_text(document).encode()
         for (id,) in self._rows(
-            f"SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s AND {THEIRS}",
-            moment=debates.moment_of(document),
+            "SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s "
+            f"AND {USER_FILTER}",
+            moment=debates.id_time(document),
             packed=zlib.compress(content),
         ):
             return str(id)
-        id = f"{debates.moment_of(document)}-{secrets.token_hex(16)}"
+        id = f"{debates.id_time(document)}-{secrets.token_hex(16)}"
         self._postgres.do(lambda cursor: put(cursor, row_of(id, document, None)))
         return id
 
     def write(self, document: debates.Document, run: str | None) -> str:
         """As `debates.write`; returns the document's id."""
-        moment, debate = debates.moment_of(document), document["id"]
-        asked = {"debate": debate, "person": asking.get()}
+        moment, debate = debates.id_time(document), document["id"]
+        asked = {"debate": debate, "person": current_user.get()}
 
-        def job(cursor: Any) -> str:
-            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {OF_DEBATE} FOR UPDATE", asked)
+        def transaction(cursor: Any) -> str:
+            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {DEBATE_FILTER} FOR UPDATE", asked)
             before = cursor.fetchall()
             done = {id: by for id, status, by in before if status == "done"}
             if document["status"] != "done" and (own := [id for id, by in done.items() if by and by == run]):
                 return str(own[0])  # written by the worker that took over this run
-            over = [id for id, by in done.items() if by is None or by != run]
-            id = f"{moment}-{secrets.token_hex(16) if over else debate}"
+            by_other_runs = [id for id, by in done.items() if by is None or by != run]
+            id = f"{moment}-{secrets.token_hex(16) if by_other_runs else debate}"
             put(cursor, row_of(id, document, run))
             spend(cursor, id, document["calls"])
-            gone = [one for one, *_ in before if one not in (id, *over)]
-            cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (gone,))
+            replaced = [one for one, *_ in before if one not in (id, *by_other_runs)]
+            cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (replaced,))
             return id
 
-        return self._postgres.do(job)
+        return self._postgres.do(transaction)
 
     def replace(self, id: str, document: debates.Document) -> None:
         """As `debates.replace`."""
         known = len(json.loads(self.content_of(id))["calls"])
 
-        def job(cursor: Any) -> None:
+        def transaction(cursor: Any) -> None:
             put(cursor, row_of(id, document, None))
             spend(cursor, f"{id} {known}", document["calls"][known:])
 
-        self._postgres.do(job)
+        self._postgres.do(transaction)
 
     def spend(self, id: str, calls: list[Any]) -> None:
         """As `debates.spend`."""
@@ -104,29 +105,29 @@ class Documents:
 
     def content_of(self, id: str) -> bytes:
         """As `debates.content_of`."""
-        found = self._rows(f"SELECT document FROM moot.documents WHERE id = %(id)s AND {THEIRS}", id=id)
+        found = self._rows(f"SELECT document FROM moot.documents WHERE id = %(id)s AND {USER_FILTER}", id=id)
         if not found:
-            raise debates.no_such()
+            raise debates.no_debate_error()
         return zlib.decompress(found[0][0])
 
     def delete(self, id: str) -> None:
         """As `debates.delete`."""
-        if not self._rows(f"DELETE FROM moot.documents WHERE id = %(id)s AND {THEIRS} RETURNING id", id=id):
-            raise debates.no_such()
+        if not self._rows(f"DELETE FROM moot.documents WHERE id = %(id)s AND {USER_FILTER} RETURNING id", id=id):
+            raise debates.no_debate_error()
 
     def document_ids(self, debate: str) -> list[str]:
         """As `debates.document_ids`."""
-        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {OF_DEBATE}", debate=debate)]
+        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {DEBATE_FILTER}", debate=debate)]
 
     def stems(self) -> list[str]:
         """As `debates.stems`."""
-        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {THEIRS} ORDER BY id DESC")]
+        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {USER_FILTER} ORDER BY id DESC")]
 
     def entry(self, id: str) -> dict[str, Any]:
         """As `debates.entry`."""
-        found = self._rows(f"SELECT entry FROM moot.documents WHERE id = %(id)s AND {THEIRS}", id=id)
+        found = self._rows(f"SELECT entry FROM moot.documents WHERE id = %(id)s AND {USER_FILTER}", id=id)
         if not found:
-            raise debates.no_such()
+            raise debates.no_debate_error()
         entry: dict[str, Any] = json.loads(found[0][0])
         return entry
 
@@ -139,12 +140,12 @@ def put(cursor: Any, row: dict[str, Any]) -> None:
     """
     cursor.execute(PUT, row)
     if not cursor.rowcount:
-        raise debates.no_such()
+        raise debates.no_debate_error()
 
 
 def spend(cursor: Any, id: str, calls: list[Any]) -> None:
     """Records the cost of calls for the current user, if any; replaces the record with the same id."""
-    if (person := asking.get()) is not None:
+    if (person := current_user.get()) is not None:
         sent = [call for call in calls if not call.get("shared")]
         costs = {"tokens": tokens_of(sent), "usd": cost_of(sent, read_prices())}
         cursor.execute(SPEND, {"id": id, "person": person, **costs})
@@ -152,16 +153,16 @@ def spend(cursor: Any, id: str, calls: list[Any]) -> None:
 
 def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, Any]:
     """The database row of a document."""
-    content = debates.written_out(document)
+    content = debates.document_text(document)
     entry = {
         "id": id,
-        **{key: document[key] for key in debates.LISTED},
+        **{key: document[key] for key in debates.LIST_FIELDS},
         "chip": asdict(chip_of(document, document["answer"])),
     }
     return {
         "id": id,
         "debate": document["id"] if debates.HEX.fullmatch(document["id"] or "") else id[-32:],
-        "person": asking.get(),
+        "person": current_user.get(),
         "run": run,
         "status": document["status"],
         "entry": json.dumps(entry),

@@ -18,7 +18,7 @@ ABANDONED = "at < now() - interval '60 seconds'"
 TAKE = (
     "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
     "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "
-    f"WHERE k.fingerprint = excluded.fingerprint AND (k.run = %(over)s OR (k.run IS NULL AND k.{ABANDONED}))"
+    f"WHERE k.fingerprint = excluded.fingerprint AND (k.run = %(stopped_run)s OR (k.run IS NULL AND k.{ABANDONED}))"
 )
 
 
@@ -49,27 +49,27 @@ class KeyState:
     is_ours: bool
 
 
-def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> KeyState:
+def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None) -> KeyState:
     """Takes a key, unless another request has it.
 
     Args:
         key: the key, as in the table of debates.
         fingerprint: the request's fingerprint.
         thread: the thread for the request's debate.
-        over: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
+        stopped_run: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
 
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "over": over}
+    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "stopped_run": stopped_run}
 
-    def job(cursor: Any) -> KeyState:
+    def transaction(cursor: Any) -> KeyState:
         is_ours = bool(cursor.execute(TAKE, asked).rowcount)
         cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
-        first, on, run = cursor.fetchone()
-        return KeyState(first, on, run, is_ours)
+        first, debate_thread, run = cursor.fetchone()
+        return KeyState(first, debate_thread, run, is_ours)
 
-    return database().do(job, 10)
+    return database().do(transaction, 10)
 
 
 def store_run(key: str, thread: str, run: str) -> None:
@@ -78,7 +78,7 @@ def store_run(key: str, thread: str, run: str) -> None:
     database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)
 
 
-def give_up(key: str, thread: str) -> None:
+def release_key(key: str, thread: str) -> None:
     """Releases a key whose run was refused, so that another request may take it."""
     query = "DELETE FROM moot.keys WHERE key = %s AND thread = %s AND run IS NULL"
     database().do(lambda cursor: cursor.execute(query, (key, thread)), 10)

@@ -16,23 +16,23 @@ from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings
-from moot.web.caller import DATABASE, asking, caller_client, in_public
-from moot.web.checks import ASKING, assistant, replay, settings_in
+from moot.web.caller import DATABASE, caller_client, current_user, public_text
+from moot.web.checks import RUN_ROUTES, assistant, replay, settings_in
 from moot.web.guard import is_own
-from moot.web.once import BEGINS
+from moot.web.idempotency import START_ROUTE
 from moot.web.service.keys import database
 from moot.web.service.users import User, read_users
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-NOT_HERE = {
+MISSING_ROUTES = {
     r"/runs/batch": "This server begins one run at a time: POST /runs, once for each.",
     r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
-    r"/moot/api/batches(/.*)?": "This server takes no batches here: `moot batch FILE --queue` has workers do them.",
+    r"/moot/api/batches(/.*)?": "This server takes no batches here: use `moot batch FILE --queue` and `moot worker`.",
 }
 """Routes of the page and LangGraph's server that this server does not have; quotas would not count their runs."""
-PARTS = ("context", "config", "values")
+CORPUS_FIELDS = ("context", "config", "values")
 """Parts of a request that may name a corpus; for commands see `command_values`."""
 STATE = re.compile(r"/threads/[^/]+/state")
 SUMMARY = re.compile(r"/moot/api/debates/[^/]+/summary")
@@ -56,10 +56,10 @@ def spending(person: str) -> Spending:
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    return database().do(lambda cursor: _spending(cursor, person), 10)
+    return database().do(lambda cursor: _query_spending(cursor, person), 10)
 
 
-def _spending(cursor: Any, person: str) -> Spending:
+def _query_spending(cursor: Any, person: str) -> Spending:
     cursor.execute(f"SELECT count(*) FROM moot.asked WHERE person = %s AND at > {DAY}", (person,))
     debates = int(cursor.fetchone()[0])
     cursor.execute(
@@ -79,40 +79,40 @@ def check_quota(person: str, user: User) -> int:
         WorldError: the database cannot be reached.
     """
 
-    def job(cursor: Any) -> int:
+    def transaction(cursor: Any) -> int:
         # Serialises concurrent requests of a user, so that each counts the ones before it, in all processes.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
-        had = _spending(cursor, person)
-        if user.debates_a_day is not None and had.debates >= user.debates_a_day:
-            raise _used_up(f"{had.debates} debates in 24 hours, and may have {user.debates_a_day}")
-        check_spent(had, user)
+        used = _query_spending(cursor, person)
+        if user.debates_a_day is not None and used.debates >= user.debates_a_day:
+            raise _quota_error(f"{used.debates} debates in 24 hours, and may start {user.debates_a_day}")
+        check_spent(used, user)
         cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
         return int(cursor.fetchone()[0])
 
-    return database().do(job, 10)
+    return database().do(transaction, 10)
 
 
-def check_spent(had: Spending, user: User) -> None:
+def check_spent(used: Spending, user: User) -> None:
     """Checks that a user may spend more.
 
     Raises:
         UserError: the user's quota is used up, or the cost so far is not known.
     """
-    if user.usd_a_day is not None and had.unpriced:
+    if user.usd_a_day is not None and used.unpriced:
         raise UserError(
-            f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {had.unpriced} of your debates is not "
+            f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {used.unpriced} of your debates is not "
             "known: the endpoint did not report their tokens, or their model had no price. Wait for 24 hours, or ask "
             "the administrator of this server to limit your debates in place of USD (debates_a_day).",
             kind="quota",
         )
-    if user.usd_a_day is not None and had.usd >= user.usd_a_day:
-        raise _used_up(f"spent ${had.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
-    if user.tokens_a_day is not None and had.tokens >= user.tokens_a_day:
-        raise _used_up(f"{had.tokens:,} tokens in 24 hours, and may have {user.tokens_a_day:,}")
+    if user.usd_a_day is not None and used.usd >= user.usd_a_day:
+        raise _quota_error(f"spent ${used.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
+    if user.tokens_a_day is not None and used.tokens >= user.tokens_a_day:
+        raise _quota_error(f"{used.tokens:,} tokens in 24 hours, and may use {user.tokens_a_day:,}")
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
-    """Refuses a request that names a model without a known price, or starts a debate with one.
+    """Refuses a request that names a model without a known price, or starts a debate with such a model.
 
     Args:
         body: the request's body; its settings are valid.
@@ -168,14 +168,14 @@ def uncount_debate(number: int) -> None:
     database().do(lambda cursor: cursor.execute(query, (number,)), 10)
 
 
-def _used_up(what: str) -> UserError:
+def _quota_error(what: str) -> UserError:
     return UserError(f"You had {what}. Ask the administrator of this server for more.", kind="quota")
 
 
 def check_corpora(body: Any, user: User) -> None:
     """Refuses a request that names a corpus which the user may not read, in settings or in values for a state.
 
-    States count, because a resumed debate reads its settings from the state, and a `Send` can carry a source.
+    Values for a state count, because a resumed debate reads its settings there, and a `Send` can carry a source.
 
     Raises:
         UserError: it names such a corpus.
@@ -184,9 +184,9 @@ def check_corpora(body: Any, user: User) -> None:
         return
     for one in body if isinstance(body, list) else [body]:
         asked = one if isinstance(one, Mapping) else {}
-        named = {*corpora_in([*(asked.get(part) for part in PARTS), *command_values(asked)])}
+        named = {*corpora_in([*(asked.get(part) for part in CORPUS_FIELDS), *command_values(asked)])}
         if others := sorted(named - {*user.corpora}):
-            raise UserError(f"The corpus {others[0][:80]!r} is not for you.", kind="unknown_corpus")
+            raise UserError(f"You may not read the corpus {others[0][:80]!r}.", kind="unknown_corpus")
 
 
 def corpora_in(settings: Any) -> Iterator[str]:
@@ -205,18 +205,18 @@ def corpora_in(settings: Any) -> Iterator[str]:
             yield name
 
 
-def readable(corpora: list[str]) -> list[str]:
-    """The corpora that the current user may read, out of some. Blocking."""
-    users = read_users() if asking.get() else None
-    mine = users.by_name[asking.get() or ""].corpora if users else None
+def readable_corpora(corpora: list[str]) -> list[str]:
+    """The given corpora without those that the current user may not read. Blocking."""
+    users = read_users() if current_user.get() else None
+    mine = users.by_name[current_user.get() or ""].corpora if users else None
     return corpora if mine is None else [name for name in corpora if name in mine]
 
 
 def describe_usage(person: str) -> str:
     """A user's usage, in a sentence. Blocking."""
-    had = spending(person)
-    more = f", and {had.unpriced} of unknown price" * bool(had.unpriced)
-    return f"In the last 24 hours: {had.debates:,} debates, {had.tokens:,} tokens, ${had.usd:,.2f}{more}."
+    used = spending(person)
+    more = f", and {used.unpriced} of unknown price" * bool(used.unpriced)
+    return f"In the last 24 hours: {used.debates:,} debates, {used.tokens:,} tokens, ${used.usd:,.2f}{more}."
 
 
 class Quotas:
@@ -234,11 +234,11 @@ class Quotas:
         """Passes a request on or refuses it."""
         if not self.is_service or scope["type"] != "http" or is_own(scope):
             return await self.app(scope, receive, send)
-        path, person = scope["path"].rstrip("/"), asking.get()
-        if fault := next((said for place, said in NOT_HERE.items() if re.fullmatch(place, path)), ""):
+        path, person = scope["path"].rstrip("/"), current_user.get()
+        if fault := next((message for route, message in MISSING_ROUTES.items() if re.fullmatch(route, path)), ""):
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
-        asks = ASKING.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
+        asks = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
         if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not asks:
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
@@ -252,7 +252,7 @@ class Quotas:
             check_corpora(body, user)
             if user.usd_a_day is not None:
                 await check_prices(body, caller_client(scope))
-            if begins(path, body):
+            if starts_debate(path, body):
                 counted = await asyncio.to_thread(check_quota, person, user)
             elif SUMMARY.fullmatch(path):
                 check_spent(await asyncio.to_thread(spending, person), user)
@@ -260,25 +260,25 @@ class Quotas:
             status = 429 if error.kind == "quota" else 422
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, status)(scope, receive, send)
         except WorldError as error:
-            return await JSONResponse({"detail": in_public(error), "kind": error.kind}, 503)(scope, receive, send)
-        return await self.app(scope, receive, send if counted is None else counting(counted, send))
+            return await JSONResponse({"detail": public_text(error), "kind": error.kind}, 503)(scope, receive, send)
+        return await self.app(scope, receive, send if counted is None else uncount_if_refused(counted, send))
 
 
-def begins(path: str, body: Any) -> bool:
+def starts_debate(path: str, body: Any) -> bool:
     """Whether a request starts a debate or a branch of one; false if it only continues the thread."""
-    if not BEGINS.fullmatch(path) or not isinstance(body, Mapping):
+    if not START_ROUTE.fullmatch(path) or not isinstance(body, Mapping):
         return False
     command = body.get("command")
     leads = isinstance(command, Mapping) and (command.get("goto") or command.get("update"))
     return body.get("input") is not None or bool(leads or body.get("checkpoint") or body.get("checkpoint_id"))
 
 
-def counting(number: int, send: Send) -> Send:
-    """Sends a response; if the server refused the debate, its count is removed."""
+def uncount_if_refused(number: int, send: Send) -> Send:
+    """Wraps ``send``: if the server refuses the debate, the debate's count is removed."""
 
-    async def counted(message: Message) -> None:
+    async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:
             await asyncio.to_thread(uncount_debate, number)
         await send(message)
 
-    return counted
+    return forward

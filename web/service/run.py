@@ -12,12 +12,12 @@ from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from moot.core.errors import UserError
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
-from moot.web.service.config import USUAL, environment, write_config
-from moot.web.service.stores import STARTING
+from moot.web.service.config import DEFAULTS, environment, write_config
+from moot.web.service.stores import START_LOCK
 
 log = logging.getLogger(__name__)
 
@@ -39,21 +39,21 @@ def run_service(host: str, port: int, at_once: int) -> None:
     check_packages()
     check_token(host, users=True)
     check_free(host, port)
-    os.environ.setdefault("LOG_LEVEL", USUAL["LOG_LEVEL"])
+    os.environ.setdefault("LOG_LEVEL", DEFAULTS["LOG_LEVEL"])
     check_installed()
     prepare(host, studio=False)
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # the pool warns of each attempt to connect
     with own_folder("moot-service-") as folder:
         os.environ |= environment(write_config(folder), at_once)
         app = imported("aegra_api.main").app  # reads its settings from the environment
         check_auth_is_ours()
         take_runs_without_redis()
         keep_leases()
-        hand_on_without_database()
-        STARTING.begin(os.environ[DATABASE])
-        doing = f"runs {at_once} debates at once" if at_once else "runs no debates"
+        release_runs_without_database()
+        START_LOCK.begin(os.environ[DATABASE])
+        load = f"runs {at_once} debates at once" if at_once else "runs no debates"
         shown = "localhost" if host in ANYWHERE else host
-        print(f"Page: http://{shown}:{port}/moot; this process {doing}.", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"Page: http://{shown}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
         level = os.environ["LOG_LEVEL"].lower()
         imported("uvicorn").run(app, host=host, port=port, log_level=level, timeout_graceful_shutdown=3)
 
@@ -62,18 +62,18 @@ def check_packages() -> None:
     """Checks that the extra ``service`` is installed.
 
     Raises:
-        UserError: it is not.
+        UserError: the extra is not installed.
     """
     old = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
     for name in PACKAGES:
-        from_extra(name, "service", "The service", old)
+        import_extra(name, "service", "The service", old)
 
 
 def check_auth_is_ours() -> None:
-    """Checks that Aegra uses moot's authentication; if it could not load it, it would treat all users as one.
+    """Checks that Aegra uses moot's authentication. If Aegra cannot load it, it treats all users as one.
 
     Raises:
-        UserError: it does not.
+        UserError: Aegra uses another authentication.
     """
     if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
         raise UserError(
@@ -84,9 +84,9 @@ def check_auth_is_ours() -> None:
 
 
 def take_runs_without_redis() -> None:
-    """Makes Aegra accept runs while Redis is unreachable: they are stored in Postgres, where its workers find them.
+    """Makes Aegra accept runs while Redis is unreachable. They are stored in Postgres, where Aegra's workers find them.
 
-    Without this, it would report a failure, and still run them.
+    Without this function, Aegra would report a failure, but still run them.
     """
     failed = imported("redis").RedisError
     executor = imported("aegra_api.services.executor").executor
@@ -103,28 +103,28 @@ def take_runs_without_redis() -> None:
     executor.submit = submit
 
 
-def hand_on_without_database() -> None:
+def release_runs_without_database() -> None:
     """Makes Aegra restart a run, on any worker, that failed because Postgres was unreachable.
 
-    Without this, it would record an error as soon as Postgres is back: for a debate whose verdict is stored, or for one
-    that has not started and is in no list. A run without a recorded end is found by its lease, up to Aegra's
-    ``BG_JOB_MAX_RETRIES`` times; its debate replays its stored calls.
+    Without this function, Aegra would record an error as soon as Postgres is back, even if the debate's verdict is
+    stored, or if the debate has not started and is in no list. Aegra finds a run without a recorded end by its lease,
+    up to ``BG_JOB_MAX_RETRIES`` times; the run's debate replays its stored calls.
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):
-        setattr(runs, name, with_handover(getattr(runs, name), lambda run, *_: run))
-    runs._stream_graph = with_handover(runs._stream_graph, lambda job: job.identity.run_id)
+        setattr(runs, name, releasing_run(getattr(runs, name), lambda run, *_: run))
+    runs._stream_graph = releasing_run(runs._stream_graph, lambda job: job.identity.run_id)
 
 
-def with_handover(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
-    """Wraps a step of a run: if Postgres is unreachable, the run ends in this process without a recorded end.
+def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
+    """Wraps a step of a run: if Postgres is unreachable, this process ends the run without recording its end.
 
     Args:
         step: the step.
-        run_of: the run's id, from the step's arguments.
+        run_of: returns the run's id from the step's arguments.
     """
 
-    async def done(*values: Any, **named: Any) -> T:
+    async def run_step(*values: Any, **named: Any) -> T:
         try:
             return await step(*values, **named)
         except Exception as error:
@@ -132,51 +132,54 @@ def with_handover(step: Callable[..., Awaitable[T]], run_of: Callable[..., str])
                 raise
             run = run_of(*values)
             log.warning("Postgres is unreachable (%s): the run %s is restarted.", type(error).__name__, run)
-            hand_on(run)
+            release_run(run)
 
-    return done
+    return run_step
 
 
 def is_postgres_unreachable(error: BaseException | None) -> bool:
     """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
-    away: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
-    away += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)  # shutdown, startup, or closed in a query
-    while error is not None and not (isinstance(error, away) or getattr(error, "connection_invalidated", False)):
+    unreachable: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
+    # These are raised at shutdown, at startup, or if the connection was closed in a query.
+    unreachable += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)
+    while error is not None and not (isinstance(error, unreachable) or getattr(error, "connection_invalidated", False)):
         error = error.__cause__  # SQLAlchemy's errors wrap asyncpg's
     return error is not None
 
 
 def keep_leases() -> None:
-    """Makes Aegra release a run's lease only after the run ended, and start a run only under a claim that it holds.
+    """Makes Aegra keep the lease of a run until the run has ended, and start a run only while its claim is valid.
 
-    Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a
-    run: its end could not be recorded; a frozen worker claimed a lost run again, and the end of its first claim
-    released the lease of the second (so each claim has its own name); or a claim was lost while Postgres was away,
-    before the run was marked as started.
+    Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a run:
+
+    - The end of the run could not be recorded.
+    - A frozen worker claimed a lost run again, and the end of its first claim released the lease of the second. So each
+      claim has its own name.
+    - A claim was lost while Postgres was unreachable, before the run was marked as started.
     """
     workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")
     release, executor = workers._release_lease, imported("aegra_api.services.executor").executor
     execute = executor._execute_and_release
-    held: ContextVar[str] = ContextVar("held")
+    own_claim: ContextVar[str] = ContextVar("own claim")
 
-    async def release_ended(run_id: str, claim: str) -> None:
+    async def release_after_end(run_id: str, claim: str) -> None:
         if await workers._is_run_terminal(run_id):
             await release(run_id, claim)
 
-    async def execute_claim(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
-        held.set(f"{worker}-{uuid4().hex}")
-        await execute(run_id, held.get(), at_once)
+    async def execute_claimed(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
+        own_claim.set(f"{worker}-{uuid4().hex}")
+        await execute(run_id, own_claim.get(), at_once)
 
-    async def start_held(run_id: str, *, user_id: str) -> bool:
+    async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):
             return False
-        if await claim_of(run_id) != held.get():
-            hand_on(run_id)
+        if await claim_of(run_id) != own_claim.get():
+            release_run(run_id)
         return True  # the claim has already marked it as running
 
-    workers._release_lease, runs.start_run = release_ended, start_held
-    executor._execute_and_release = execute_claim
+    workers._release_lease, runs.start_run = release_after_end, start_claimed
+    executor._execute_and_release = execute_claimed
 
 
 async def claim_of(run_id: str) -> str | None:
@@ -187,8 +190,8 @@ async def claim_of(run_id: str) -> str | None:
         return claim
 
 
-def hand_on(run_id: str) -> NoReturn:
-    """Ends a run in this process without recording its end, so that any worker restarts it.
+def release_run(run_id: str) -> NoReturn:
+    """Ends a run in this process without recording its end, so that another worker restarts it.
 
     Raises:
         CancelledError: always.

@@ -13,18 +13,18 @@ from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres, queue_module
 from moot.core.postgres.endpoints import SharedEndpoints
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.core.redaction import redact
 from moot.web import debates
 from moot.web.caller import DATABASE
 from moot.web.service.documents import Documents
 from moot.web.table import TABLE
 
-STARTS = 1836019574
+START_LOCK_NUMBER = 1836019574
 """The number of the advisory lock that a process holds while it starts."""
 
 
-class Starting:
+class StartLock:
     """Makes processes of a service start one by one, because Aegra's setup is not safe for concurrent starts."""
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class Starting:
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
-            # It polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
-            while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (STARTS,)).fetchone()[0]:
+            # This polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
+            while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (START_LOCK_NUMBER,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:
-            said = redact(" ".join(str(error).split()))[:300]
+            text = redact(" ".join(str(error).split()))[:300]
             raise WorldError(
-                f"The database that {DATABASE} names cannot be reached ({said}).", kind="unreachable", retryable=True
+                f"The database that {DATABASE} names cannot be reached ({text}).", kind="unreachable", retryable=True
             ) from error
 
     def end(self) -> None:
@@ -55,7 +55,7 @@ class Starting:
             self._connection = None
 
 
-STARTING = Starting()
+START_LOCK = StartLock()
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
     """
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)
-    presence = Presence(url)
+    presence = Heartbeat(url)
     await asyncio.to_thread(presence.begin)
     ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))
     endpoints = SharedEndpoints(Postgres(url))

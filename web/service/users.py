@@ -65,24 +65,24 @@ class Users:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_digest", {user.token_sha256: name for name, user in self.by_name.items()})
 
-    def of_token(self, token: bytes) -> str | None:
-        """The user with this token; None if there is none."""
+    def user_of_token(self, token: bytes) -> str | None:
+        """The name of the user with this token; None if there is none."""
         return self._by_digest.get(hashlib.sha256(token).hexdigest())
 
-    def session(self, name: str, seconds: int) -> str:
+    def session_cookie(self, name: str, seconds: int) -> str:
         """The cookie of a new session."""
         until = int(time.time()) + seconds
-        return f"{name}.{until}.{self._signed(name, until)}"
+        return f"{name}.{until}.{self._signature(name, until)}"
 
-    def of_session(self, cookie: str) -> str | None:
-        """The user of a session's cookie; None if it is not valid or has expired."""
+    def user_of_session(self, cookie: str) -> str | None:
+        """The name of the user of a session's cookie; None if it is not valid or has expired."""
         name, _, rest = cookie.partition(".")
         until, _, signature = rest.partition(".")
         if name not in self.by_name or not re.fullmatch(r"[0-9]{1,12}", until) or int(until) < time.time():
             return None
-        return name if hmac.compare_digest(signature.encode(), self._signed(name, int(until)).encode()) else None
+        return name if hmac.compare_digest(signature.encode(), self._signature(name, int(until)).encode()) else None
 
-    def _signed(self, name: str, until: int) -> str:
+    def _signature(self, name: str, until: int) -> str:
         key = self.by_name[name].token_sha256.encode()
         return hmac.new(key, f"moot session {name} {until}".encode(), "sha256").hexdigest()
 
@@ -96,31 +96,33 @@ def read_users() -> Users | None:
     if not (named := os.environ.get(USERS, "").strip()):
         return None
     try:
-        said = tomllib.loads(Path(named).read_text(encoding="utf-8"))
-        users = TypeAdapter(dict[str, User]).validate_python(said)
+        tables = tomllib.loads(Path(named).read_text(encoding="utf-8"))
+        users = TypeAdapter(dict[str, User]).validate_python(tables)
     except OSError as error:
-        raise _fault(f"the file cannot be read ({error.strerror})") from error
+        raise _users_error(f"the file cannot be read ({error.strerror})") from error
     except ValidationError as error:
         first = error.errors()[0]
-        raise _fault(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise _users_error(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     except ValueError as error:
-        raise _fault(f"the file is not valid TOML ({error})") from error
+        raise _users_error(f"the file is not valid TOML ({error})") from error
     known = set(User.__dataclass_fields__)
     for name, user in users.items():
         if not NAME.fullmatch(name) or name in RESERVED:
-            raise _fault(
+            raise _users_error(
                 f"{name[:40]!r} is not a name: 1 to 40 lower-case letters, digits, - and _; not {' or '.join(RESERVED)}"
             )
-        if unknown := {*said[name]} - known:
-            raise _fault(f"{name} has the unknown field {sorted(unknown)[0]!r}; known: {', '.join(sorted(known))}")
+        if unknown := {*tables[name]} - known:
+            raise _users_error(
+                f"{name} has the unknown field {sorted(unknown)[0]!r}; known: {', '.join(sorted(known))}"
+            )
         if not DIGEST.fullmatch(user.token_sha256):
-            raise _fault(f"the token_sha256 of {name} must be 64 hexadecimal digits in lower case")
+            raise _users_error(f"the token_sha256 of {name} must be 64 hexadecimal digits in lower case")
     if not users:
-        raise _fault("the file names no user")
+        raise _users_error("the file names no user")
     if len({user.token_sha256 for user in users.values()}) < len(users):
-        raise _fault("two users have the same token")
+        raise _users_error("two users have the same token")
     return Users(users)
 
 
-def _fault(problem: str) -> UserError:
+def _users_error(problem: str) -> UserError:
     return UserError(f"{USERS}: {problem}.", kind="invalid_environment")

@@ -34,7 +34,7 @@ class BatchPage {
     const search = h("input", { type: "search", placeholder: "Find in claims", "aria-label": "Find in claims", value: this.words, oninput: ({ target }) => this.#turn({ words: target.value, page: 1 }) });
     const filters = h("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() }, this.kinds, search);
     const head = (name, kind) => h("th", { scope: "col", class: kind }, name);
-    const table = h("table", { class: "claims batch" }, h("caption", { class: "vh" }, "Claims, their verdicts and what backs them"), h("thead", {}, h("tr", {}, head(h("span", { class: "vh" }, "Number"), "tick"), head("Claim"), head("Verdict", "v"), head("What backs it, not calibrated", "back"), head("Sources quoted", "so"), head("Cost", "cost"), head("Time", "time"))), this.body);
+    const table = h("table", { class: "claims batch" }, h("caption", { class: "vh" }, "Claims with their verdicts and support"), h("thead", {}, h("tr", {}, head(h("span", { class: "vh" }, "Number"), "tick"), head("Claim"), head("Verdict", "v"), head("Support (not calibrated)", "back"), head("Sources quoted", "so"), head("Cost", "cost"), head("Time", "time"))), this.body);
     this.node = h("div", {}, h("div", { class: "headrow" }, h("div", {}, this.heading, this.about), this.acts), this.progress, this.stopped, this.problem, filters, table, this.none, this.pages);
   }
 
@@ -71,7 +71,7 @@ class BatchPage {
     const open = (found.statuses.running ?? 0) + (found.statuses.waiting ?? 0);
     clearTimeout(this.due);
     if (found.going || open) this.due = setTimeout(() => this.#again(), EVERY);
-    this.#told(found);
+    this.#describe(found);
     sync(this.body, found.rows.map((row) => ({ key: row.number, state: row, make: () => this.#row(row) })));
     this.none.textContent = found.rows.length ? "" : "No claim matches.";
     const turn = (name, page) => ({ key: name, state: page, make: () => h("button", { type: "button", class: "btn slim", onclick: () => this.#turn({ page }) }, name) });
@@ -79,7 +79,7 @@ class BatchPage {
     sync(this.pages, found.pages < 2 ? [] : [found.page > 1 && turn("Earlier", found.page - 1), said, found.page < found.pages && turn("Later", found.page + 1)].filter(Boolean));
   }
 
-  #told(found) {
+  #describe(found) {
     const { counts, statuses } = found;
     const all = counts.all;
     this.heading.textContent = all === 1 ? "1 claim" : `${all} claims`;
@@ -102,7 +102,7 @@ class BatchPage {
     this.said = over;
     const left = all - done - counts.failed - (statuses.waiting ?? 0) - running;
     const why = !found.going && (found.stopped || (left > 0 && !found.ended ? "The server was stopped before every claim was processed." : ""));
-    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It has stopped."), ` ${why} Finished checks are kept.`) }] : []);
+    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It has stopped."), ` ${why} Finished checks stay stored.`) }] : []);
     const act = (name, path, body, kind = "") => ({ key: name, state: 0, make: () => h("button", { type: "button", class: `btn slim ${kind}`, onclick: (event) => this.#do(event, path, body) }, name) });
     sync(
       this.acts,

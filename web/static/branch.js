@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
-import { anew } from "./fold.js";
+import { overwrite } from "./state.js";
 import { evidence as choosing } from "./question.js";
 
 /** The form for it; `go` is called with the new branch's checkpoint and values. */
@@ -14,7 +14,7 @@ export async function branching(thread, go) {
   const step = h("select", { id: "step", onchange: () => choose() }, steps.map((one, i) => h("option", { value: i }, named(one))));
   const pieces = h("div", {});
   const problem = h("div", {});
-  const button = h("button", { type: "submit", class: "btn main" }, "Debate on from there");
+  const button = h("button", { type: "submit", class: "btn main" }, "Continue from this step");
   let reply;
   const choose = () => {
     const { node, read } = choosing({ evidence: steps[step.value].values.evidence.filter((piece) => !piece.struck) });
@@ -32,7 +32,7 @@ export async function branching(thread, go) {
     }
   };
   choose();
-  return h("form", { class: "question", "aria-labelledby": "branch", onsubmit: send }, h("h2", { id: "branch", tabindex: -1 }, "Go back, with other evidence"), h("div", { class: "field" }, h("label", { for: "step" }, "Take again what comes from this step on"), step), pieces, problem, h("div", { class: "bar" }, button));
+  return h("form", { class: "question", "aria-labelledby": "branch", onsubmit: send }, h("h2", { id: "branch", tabindex: -1 }, "Repeat a step with other evidence"), h("div", { class: "field" }, h("label", { for: "step" }, "Repeat the debate from this step"), step), pieces, problem, h("div", { class: "bar" }, button));
 }
 
 /** Writes the branch's state. The person's change is recorded as a turn, as when a debate asks for it. */
@@ -44,6 +44,6 @@ async function branched(thread, { values, checkpoint }, { strike, add }) {
   const number = values.turns.filter((turn) => turn.step === "review_evidence").length + 1;
   const turn = { round, phase, agent: "person", step: "review_evidence", number, role: "person", side: null, query: null, evidence_ids: values.evidence.map(({ id }) => id), scores: {}, about: "Another branch.", struck: strike, added: added.map(({ id }) => id) };
   const evidence = [...struck, ...added];
-  const made = await ask(`/threads/${thread}/state`, { body: { checkpoint, values: { evidence: anew(evidence), turns: [turn] } } });
+  const made = await ask(`/threads/${thread}/state`, { body: { checkpoint, values: { evidence: overwrite(evidence), turns: [turn] } } });
   return [made.checkpoint, { ...values, evidence, turns: [...values.turns, turn] }];
 }

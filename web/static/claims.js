@@ -105,7 +105,7 @@ class Claims {
     return this.kept.claims.filter((one) => one.ticked && one.claim.trim());
   }
 
-  keep() {
+  store() {
     try {
       sessionStorage.setItem(KEPT, JSON.stringify(this.kept));
     } catch {
@@ -114,7 +114,7 @@ class Claims {
   }
 
   show() {
-    this.keep();
+    this.store();
     document.title = `Claims of ${this.kept.source} - moot`;
     this.problem = h("div", {});
     this.start = h("button", { type: "button", class: "btn main", onclick: () => this.run() });
@@ -125,11 +125,11 @@ class Claims {
     const csv = h("button", { type: "button", class: "btn slim", onclick: () => this.csv() }, "Table (CSV)");
     const other = h("button", { type: "button", class: "btn slim", onclick: () => this.forget() }, "Another text");
     const add = h("button", { type: "button", class: "btn slim", onclick: () => this.add() }, "Add a claim");
-    const told = this.kept.problems.map((one) => h("p", { class: "warning small" }, h("b", {}, "Not everything was taken."), ` ${one}`));
+    const told = this.kept.problems.map((one) => h("p", { class: "warning small" }, h("b", {}, "Not everything was used."), ` ${one}`));
     if (this.kept.told) told.unshift(h("p", { class: "warning small" }, this.kept.told));
     this.all = h("input", { type: "checkbox", id: "all", onchange: () => this.tickAll(this.all.checked) });
     const all = h("p", { class: "small all" }, h("label", { for: "all" }, this.all, " All of them"));
-    const table = h("table", { class: "claims" }, h("caption", { class: "vh" }, "Claims, and where they stand in the text"), h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "tick" }, h("span", { class: "vh" }, "Check it")), h("th", { scope: "col" }, "Claim"), h("th", { scope: "col", class: "from" }, "Where it stands, and why"))), this.body);
+    const table = h("table", { class: "claims" }, h("caption", { class: "vh" }, "Claims and their places in the text"), h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "tick" }, h("span", { class: "vh" }, "Check it")), h("th", { scope: "col" }, "Claim"), h("th", { scope: "col", class: "from" }, "Place in the text, and reason"))), this.body);
     this.main.replaceChildren(
       h("div", { class: "headrow" }, h("div", {}, h("h1", {}, `${this.kept.claims.length} ${this.kept.claims.length === 1 ? "claim" : "claims"}`), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
@@ -160,7 +160,7 @@ class Claims {
       one.ticked = ticked && !one.left;
       this.body.children[i].querySelector(".tick input").checked = one.ticked;
     });
-    this.keep();
+    this.store();
     this.update();
   }
 
@@ -182,7 +182,7 @@ class Claims {
   #set(one, changed) {
     Object.assign(one, changed);
     if (one.filled && "claim" in changed) one.filled = [];
-    this.keep();
+    this.store();
     this.update();
   }
 

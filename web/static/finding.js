@@ -2,7 +2,7 @@
 
 import { ask, events } from "./api.js";
 import { h, move } from "./dom.js";
-import { Floor } from "./floor.js";
+import { DebateView } from "./view.js";
 import { resumer } from "./result.js";
 
 const STREAM = { stream_mode: ["custom", "updates"], stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
@@ -27,7 +27,7 @@ export async function begin(main, read, request) {
 /** Joins a search that was started before. If it has stopped, shows the actions and returns null. `fresh` makes a request. */
 export async function join(main, thread, fresh) {
   const place = `/threads/${encodeURIComponent(thread)}`;
-  const [{ values }, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
+  const [{ values }, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explainMissing);
   const read = values?.text ? values : last?.kwargs?.input;
   if (!read?.text) throw new Error("There is no search for claims on this thread.");
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
@@ -42,7 +42,7 @@ export async function join(main, thread, fresh) {
   }
 }
 
-function explained(error) {
+function explainMissing(error) {
   if (error.status !== 404) throw error;
   throw new Error("The server no longer has this search. Paste the same text again to continue it: answered calls are not paid again.");
 }
@@ -50,7 +50,7 @@ function explained(error) {
 class Finding {
   constructor(main, { thread, run, read, opened }) {
     Object.assign(this, { thread, run, read, opened, parts: 1, ended: 0, calls: 0, last: "0" });
-    this.view = new Floor(main);
+    this.view = new DebateView(main);
     this.bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Parts read", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, h("i", {}));
     this.view.title.textContent = nameOf(read);
     document.title = `${nameOf(read)} - moot`;
@@ -116,7 +116,7 @@ class Finding {
 
   async cancel() {
     [this.stop.disabled, this.stopped] = [true, true];
-    this.say("Stopping.", "Answered calls are kept.");
+    this.say("Stopping.", "Answered calls are stored.");
     await ask(`${this.path}/cancel?wait=true&action=interrupt`, { body: {} }).catch((error) => this.say(error.message));
   }
 
@@ -130,7 +130,7 @@ class Finding {
     const { claims, left_out: left = [], dropped = [], unread = [], parts = [], date } = values;
     const problems = [];
     if (unread.length) problems.push(`${unread.length} of ${parts.length} parts could not be read by the model.`);
-    if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
+    if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, because the text does not support it" : "claims were dropped, because the text does not support them"}.`);
     const some = left.map((one) => ({ ...one, claim: one.quote, date, ticked: false, left: true }));
     const told = !date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
     return { source: nameOf(this.read), url: this.read.url ?? "", request, claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
@@ -140,7 +140,7 @@ class Finding {
   offer(why) {
     this.view.status.remove();
     this.view.slot.replaceChildren(
-      h("section", { class: "msg" }, h("h2", {}, "The claims are not found yet"), h("p", { role: "alert" }, why), h("p", {}, "Answered calls are kept, and are not paid again."), h("div", { class: "acts" }, resumer(this.thread, nameOf(this.read)), h("a", { class: "btn", href: "/moot" }, "New check"))),
+      h("section", { class: "msg" }, h("h2", {}, "The claims are not found yet"), h("p", { role: "alert" }, why), h("p", {}, "Answered calls are stored and are not paid again."), h("div", { class: "acts" }, resumer(this.thread, nameOf(this.read)), h("a", { class: "btn", href: "/moot" }, "New check"))),
     );
   }
 }

@@ -43,7 +43,7 @@ export class Home {
       "evidence",
       "Which evidence",
       [
-        { key: "documents", name: "My documents", short: "Mine", about: this.own.length ? `“${this.own[0]}”, or others` : "", lacks: () => (this.#documented() ? "" : "None yet. Choose this to add some") },
+        { key: "documents", name: "My documents", short: "Mine", about: this.own.length ? `“${this.own[0]}”, or others` : "", lacks: () => (this.#hasDocuments() ? "" : "None yet. Choose this to add some") },
         { key: "wikipedia", name: "Wikipedia", about: "Searched as it is today" },
         { key: "web", name: "Web", about: "Searched as it is today", lacks: () => lacks.web, never: Boolean(lacks.web) },
       ],
@@ -96,14 +96,14 @@ export class Home {
     this.button = h("button", { type: "submit", class: "btn main" }, "Check it");
     this.line = h("p", { id: "line" });
     this.button.setAttribute("aria-describedby", "line");
-    this.instead = h("button", { type: "button", class: "link", hidden: true, onclick: () => this.#otherwise() });
+    this.instead = h("button", { type: "button", class: "link", hidden: true, onclick: () => this.#useOtherKind() });
     const example = h("button", { type: "button", class: "link", onclick: () => this.#example() }, EXAMPLE);
     const files = h("button", { type: "button", class: "link files", onclick: () => this.#open(this.documents) }, "Add documents");
     this.node = h(
       "form",
       { class: "ask", onsubmit: (event) => this.send(event) },
       h("h1", {}, "Check a claim"),
-      h("p", { class: "lede" }, "Language models search the evidence, argue over it, and quote what their verdict rests on."),
+      h("p", { class: "lede" }, "Language models search for evidence, argue over it, and quote what supports their verdict."),
       h("div", { class: "box" }, h("label", { for: "claim" }, "A claim, an article or a web address"), this.claim, h("div", { class: "under" }, h("span", {}, "Try: ", example), files)),
       h("div", { class: "three" }, this.thorough.node, this.evidence.node, this.model.node),
       this.byName,
@@ -124,7 +124,7 @@ export class Home {
           "div",
           { class: "inside" },
           h("div", { class: "two" }, h("div", {}, labelled("Method", this.graph), this.about), h("div", {}, labelled("Ready-made set of settings", this.preset), this.presetAbout)),
-          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "What an answer is"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Labels of your own (one per line)", this.labels), labelled("Options to choose from (one per line)", this.options))),
+          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "Kind of answer"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Labels of your own (one per line)", this.labels), labelled("Options to choose from (one per line)", this.options))),
           this.folds,
           labelled("Settings as JSON; they override all others", this.more),
         ),
@@ -147,14 +147,14 @@ export class Home {
     this.claim.focus();
   }
 
-  #otherwise() {
+  #useOtherKind() {
     this.forced = this.other;
     this.update();
     this.button.focus();
   }
 
   #evidenceChosen() {
-    if (this.evidence.key === "documents" && !this.#documented()) this.#open(this.documents);
+    if (this.evidence.key === "documents" && !this.#hasDocuments()) this.#open(this.documents);
     this.update();
   }
 
@@ -164,7 +164,7 @@ export class Home {
     this.update();
   }
 
-  #documented() {
+  #hasDocuments() {
     return Boolean(this.collection?.value || this.given?.count);
   }
 
@@ -187,14 +187,14 @@ export class Home {
     this.task.value = preset.task ?? "";
     this.fields = [];
     this.choose(preset.graph);
-    this.#write(preset.settings);
+    this.#fillIn(preset.settings);
     const set = Object.keys(preset.settings).map((name) => this.fields.find((one) => one.name === name)?.title ?? name);
     this.presetAbout.textContent = set.length ? `${preset.about} It fills in: ${[...set, ...(preset.task ? ["Task"] : [])].join(", ")}.` : "";
     this.update();
   }
 
   /** Fills in values that have fields; the others go into the JSON field. */
-  #write(settings) {
+  #fillIn(settings) {
     const rest = {};
     for (const [name, value] of Object.entries(settings)) {
       const field = this.fields.find((one) => one.name === name);
@@ -212,7 +212,7 @@ export class Home {
     const { properties } = this.choices.graphs.find(({ name }) => name === graph).settings;
     const set = Object.entries(settings).filter(([name, value]) => properties[name] && JSON.stringify(value) !== JSON.stringify(properties[name].default));
     const simple = ([name]) => !["debaters", "agents", "models"].includes(name);
-    this.#write(Object.fromEntries(set.filter(simple)));
+    this.#fillIn(Object.fromEntries(set.filter(simple)));
     const others = Object.fromEntries(set.filter((one) => !simple(one)));
     if (Object.keys(others).length) this.more.value = JSON.stringify(others);
     if (task?.name && task.name in this.choices.tasks) this.task.value = task.name;
@@ -236,19 +236,19 @@ export class Home {
     this.instead.hidden = (this.kind !== "article" && this.kind !== "list") || (this.other === "claim" && text.length > LONGEST);
     for (const one of [this.thorough, this.evidence, this.model]) one.update();
     const searches = this.properties && (this.properties.sources || this.properties.debaters?.default?.some?.((one) => one.retriever));
-    this.evidence.silence(searches ? "" : "This method searches for nothing: it argues from what models know.");
-    const said = this.kind === "list" ? `${linesOf(text).length} lines, each of which counts as a claim: they are listed for you to tick.` : reads && builtIn ? "The built-in model is too weak to find claims: every sentence is listed for you to tick." : this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
-    this.line.textContent = said;
+    this.evidence.disable(searches ? "" : "This method does not search: the models answer from what they know.");
+    const hint = this.kind === "list" ? `${linesOf(text).length} lines, each read as one claim: they are listed for you to tick.` : reads && builtIn ? "The built-in model is too weak to find claims: every sentence is listed for you to tick." : this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
+    this.line.textContent = hint;
   }
 
   #cost() {
-    const { calls, cost } = this.reckoned();
+    const { calls, cost } = this.estimate();
     const limit = this.fields.find((one) => one.name === "max_cost")?.read();
     return `At most about ${inWords({ calls, cost })}${this.model.key === "embedded" ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
   }
 
   /** An estimate of the most that one check takes: {calls, cost}; the cost in USD, null if no price is known. */
-  reckoned() {
+  estimate() {
     const of = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
     const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
     const rounds = of("max_rounds", of("rounds", 1));
@@ -288,8 +288,8 @@ export class Home {
 
   /** The request for a debate: {graph, input without a claim, context}. */
   request() {
-    const context = { ...this.#chosen(), ...this.#typed() };
-    return { graph: this.graph.value, input: this.#input(), context, each: this.reckoned(), builtIn: context.model === this.choices.embedded };
+    const context = { ...this.#chosenSettings(), ...this.#typedSettings() };
+    return { graph: this.graph.value, input: this.#input(), context, each: this.estimate(), builtIn: context.model === this.choices.embedded };
   }
 
   /** The request with the default choices and, if given, a model. */
@@ -313,14 +313,14 @@ export class Home {
   }
 
   /** Settings from the three choices; typed settings override them. */
-  #chosen() {
+  #chosenSettings() {
     const model = this.#modelName();
     if (!model) throw new Error("Name the model, or choose another one.");
     const chosen = { model: model === "embedded" ? this.choices.embedded : model };
     const debaters = this.properties.debaters?.default;
     const own = debaters?.some?.((one) => one.retriever) ? debaters : null;
     if (!own && !this.properties.sources) return chosen;
-    const written = this.#typed();
+    const written = this.#typedSettings();
     if (written.debaters || written.sources || written.corpus || written.retrieval) return chosen;
     if (this.evidence.key !== "documents") {
       const source = this.evidence.key;
@@ -332,7 +332,7 @@ export class Home {
     return { ...chosen, ...(this.properties.retrieval ? { retrieval: "none" } : { sources: [] }) };
   }
 
-  #typed() {
+  #typedSettings() {
     const typed = Object.fromEntries(this.fields.map((field) => [field.name, field.read()]).filter(([, value]) => value !== undefined));
     return { ...typed, ...(this.more.value.trim() ? json("Settings as JSON", this.more.value) : {}) };
   }
@@ -404,7 +404,7 @@ class Choice {
   }
 
   /** Disables the choice, and says why. */
-  silence(why) {
+  disable(why) {
     this.node.classList.toggle("silent", Boolean(why));
     for (const { one, input } of this.rows) input.disabled = Boolean(why) || one.never === true;
     if (why) this.rows.forEach(({ about }) => (about.textContent = ""));

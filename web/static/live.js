@@ -2,8 +2,8 @@
 
 import { ask, events } from "./api.js";
 import { fault, h, icon, message, slices } from "./dom.js";
-import { Floor } from "./floor.js";
-import { fold } from "./fold.js";
+import { DebateView } from "./view.js";
+import { mergeUpdates } from "./state.js";
 import { question } from "./question.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
@@ -29,7 +29,7 @@ export async function begin(main, key, graph, input, context) {
 /** Shows a thread's last run, from its first event on. */
 export async function watch(main, thread) {
   const place = `/threads/${encodeURIComponent(thread)}`;
-  const [state, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
+  const [state, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explainMissing);
   if (!last && !state.values?.graph && !state.values?.text) throw new Error("Nothing has run on this thread.");
   const { input, context } = last?.kwargs ?? {}; // while models load, only the request has the claim
   const system = state.values?.graph ?? last?.metadata?.graph_id ?? (state.values?.text ? "find_claims" : null);
@@ -37,11 +37,11 @@ export async function watch(main, thread) {
   if (system === "find_claims") return location.replace(`/moot/claims?thread=${thread}`);
   const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? system, system, context, opened });
   live.debate.claim = input?.claim;
-  live.heard.push({ written: state.values ?? {} });
+  live.updates.push({ written: state.values ?? {} });
   return last ? live.follow(null) : live.end(state); // its runs were before the server's start
 }
 
-function explained(error) {
+function explainMissing(error) {
   if (error.status !== 404) throw error;
   throw new Error("The server has no thread for this debate: look for it in the past checks.");
 }
@@ -50,16 +50,16 @@ class Live {
   constructor(main, { thread, run, graph, context, system = graph, opened = Date.now() }) {
     Object.assign(this, { main, thread, run, graph, context, system, opened });
     this.debate = {};
-    this.heard = []; // updates of nodes since the last drawing
-    this.view = new Floor(main);
+    this.updates = []; // updates of nodes since the last drawing
+    this.view = new DebateView(main);
     this.spent = { calls: 0, tokens: 0 };
     this.working = new Map();
     this.steps = ask("/moot/api/choices").then(({ steps }) => steps, () => ({}));
-    this.place();
+    this.reset();
   }
 
   /** Sets the address of this live view, and resets the view for a new run. */
-  place() {
+  reset() {
     history.replaceState(null, "", `/moot?thread=${this.thread}`);
     document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
     this.last = "0";
@@ -115,7 +115,7 @@ class Live {
     if (event !== "updates") return;
     for (const [node, written] of Object.entries(data ?? {})) {
       const within = place.length > 0 && (node === "open" || node === "close"); // of an inner debate
-      if (node !== "__interrupt__" && written && !within) this.heard.push({ written, inner: place.length > 0 });
+      if (node !== "__interrupt__" && written && !within) this.updates.push({ written, inner: place.length > 0 });
     }
     this.show();
   }
@@ -183,7 +183,7 @@ class Live {
   }
 
   join() {
-    fold(this.debate, this.heard.splice(0));
+    mergeUpdates(this.debate, this.updates.splice(0));
   }
 
   /** The server's description of the debate so far; null if nothing new is known, e.g. without a connection. */
@@ -195,12 +195,12 @@ class Live {
     const wanted = new URLSearchParams([...this.view.open].map((one) => ["open", one]));
     try {
       const told = await ask(`/moot/api/told?${wanted}`, { raw });
-      this.untold?.remove();
+      this.errorBox?.remove();
       return told;
     } catch (error) {
       if (error.status) {
-        this.untold?.remove();
-        this.view.slot.before((this.untold = fault(error.message)));
+        this.errorBox?.remove();
+        this.view.slot.before((this.errorBox = fault(error.message)));
       }
       return null;
     }
@@ -214,7 +214,7 @@ class Live {
     this.stop.disabled = true;
     this.stopped = true;
     this.stop.textContent = "Stopping …";
-    this.say("Stopping.", "The debate so far is kept.");
+    this.say("Stopping.", "The debate so far is stored.");
     try {
       if (this.asking) return await this.finish();
       await ask(`${this.path}/cancel?wait=true&action=interrupt`, { body: {} });
@@ -228,7 +228,7 @@ class Live {
   /** Handles the end of a run: the debate asks something, or is over. */
   async end({ values, tasks }) {
     const asked = (tasks ?? []).flatMap((task) => task.interrupts ?? []);
-    this.heard.push({ written: values ?? {} }); // updates of inner steps are not in its values yet
+    this.updates.push({ written: values ?? {} }); // updates of inner steps are not in its values yet
     this.join();
     if (!asked.length || this.stopped) return this.finish();
     this.show();
@@ -245,11 +245,11 @@ class Live {
   }
 
   resume(resume) {
-    return this.#on({ command: { resume } });
+    return this.#startRun({ command: { resume } });
   }
 
   /** Starts another run on the thread. */
-  async #on(asked) {
+  async #startRun(asked) {
     const body = { ...STREAM, ...asked, assistant_id: this.graph, context: this.context ?? this.debate.settings };
     const stream = events(`/threads/${this.thread}/runs/stream`, { body });
     const { value } = await stream.next();
@@ -258,7 +258,7 @@ class Live {
     this.round = null;
     this.run = value.place?.split("/").pop();
     this.opened = Date.now();
-    this.place();
+    this.reset();
     return this.follow(stream);
   }
 
@@ -316,7 +316,7 @@ const NEXT = {
   prepare: () => "the first answers are written.",
   search: () => "answers are written from what is found.",
   answer: (last, on) => (on === null ? "the answer is checked and written down." : `the answers are compared. If they agree, it may end here; if not, ${last ? "a decision is made" : `round ${on} follows`}.`),
-  check: (last, on) => (on === null ? "the decision." : `the decision if they agree; else ${last ? "it is made all the same" : `round ${on}`}.`),
+  check: (last, on) => (on === null || last ? "the decision." : `the decision if they agree; else round ${on}.`),
   decide: () => "the report is written.",
   end: () => "the report opens by itself.",
   person: () => "it waits for you.",

@@ -22,7 +22,7 @@ export async function pastChecks(main, asked) {
   const update = async () => {
     const found = await ask(`${ROUTE}?${new URLSearchParams({ page, q: words })}`);
     heading.textContent = words ? `Past checks with “${words}”` : "Past checks";
-    if (!found.total) none.replaceChildren(words ? h("p", {}, "No claim holds these words.") : message("No checks yet", "What you check is kept on this machine and listed here.", h("a", { class: "btn", href: "/moot" }, "Check a claim")));
+    if (!found.total) none.replaceChildren(words ? h("p", {}, "No claim contains these words.") : message("No checks yet", "Your checks are stored on this machine and listed here.", h("a", { class: "btn", href: "/moot" }, "Check a claim")));
     heading.hidden = search.form.hidden = !found.total && !words;
     sync(list, found.debates.map((one) => ({ key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
     sync(pages, linksOf(page, found.pages, found.total, words));
@@ -63,7 +63,7 @@ function rowOf(one) {
   const documented = one.id !== one.debate; // else it has no document yet
   const href = one.thread ? `/moot?thread=${one.thread}` : documented ? `/moot/debates/${one.id}` : null;
   const claim = one.claim || "(no claim)";
-  const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} kept`;
+  const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} stored`;
   const at = h("time", { datetime: one.started_at }, when(new Date(one.started_at)));
   const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, one.note].filter(Boolean);
   return h(
@@ -100,5 +100,5 @@ function importer() {
       input.value = "";
     }
   });
-  return h("details", { class: "fold import" }, h("summary", {}, h("span", { class: "nb" }, "Take in a check from a file"), h("span", { class: "quiet" }, "a document that moot verify --out wrote")), h("div", { class: "inside" }, h("div", { class: "field" }, h("label", { for: "import" }, "Take in a document (JSON)"), input), problem));
+  return h("details", { class: "fold import" }, h("summary", {}, h("span", { class: "nb" }, "Import a check from a file"), h("span", { class: "quiet" }, "a document that moot verify --out wrote")), h("div", { class: "inside" }, h("div", { class: "field" }, h("label", { for: "import" }, "Import a document (JSON)"), input), problem));
 }

@@ -18,14 +18,14 @@ export function tools() {
   const slot = h("div", {});
   const files = Object.entries(KINDS).filter(([kind]) => can !== "file" || kind === "json");
   const saving = h("details", { class: "menu" }, h("summary", { class: "btn slim" }, "Save"), h("div", {}, files.map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}` }, name)), can !== "file" && reviewer(id)));
-  const back = thread && can !== "file" && h("button", { type: "button", class: "btn slim", onclick: () => branch(thread, id, slot, problem) }, "Go back, with other evidence");
+  const back = thread && can !== "file" && h("button", { type: "button", class: "btn slim", onclick: () => branch(thread, id, slot, problem) }, "Repeat a step with other evidence");
   bar.replaceChildren(
     h("div", { class: "acts" }, can === "resume" && resumer(id, claim), can === "answer" && h("a", { class: "btn slim main", href: `/moot?thread=${thread}` }, "Answer what it asks"), saving, can !== "file" && h("a", { class: "btn slim", href: `/moot?again=${id}` }, "Check again, with changes"), back, remover(id)),
     problem,
     slot,
   );
   if (graph === "cortex_debate") draw(id).catch((error) => problem.append(fault(error.message)));
-  if (sumUp) summed(id, problem);
+  if (sumUp) requestSummary(id, problem);
 }
 
 /** Adds the debating graph to the section of each round. */
@@ -38,7 +38,7 @@ async function draw(id) {
 }
 
 /** Requests the summary of a debate, if its settings ask for one. */
-async function summed(id, problem) {
+async function requestSummary(id, problem) {
   announce("Summing the debate up for readers of its report.");
   try {
     await ask(`${ROUTE}/${id}/summary`, { method: "POST" });

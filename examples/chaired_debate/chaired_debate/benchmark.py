@@ -1,4 +1,4 @@
-"""A benchmark: motions and how they ended, as JSON Lines with the fields ``motion`` and ``carried``."""
+"""A benchmark: motions and whether they were carried, as JSON Lines with the fields ``motion`` and ``carried``."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from moot.evals import Benchmark, Item
 
 
 def item(record: Any) -> Item:
-    """A record as what is asked, and the right answer as moot's task writes it."""
+    """Converts a record to a claim, and its right answer to a label of moot's task."""
     carried = record.fields["carried"]
     return Item(claim=record.fields["motion"], gold=("SUPPORTS" if carried else "REFUTES",))
 

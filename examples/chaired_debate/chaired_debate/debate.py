@@ -1,4 +1,4 @@
-"""A chaired debate: the first agent hears all others, who hear it alone, until all agree; then they vote."""
+"""A chaired debate: the first agent hears all others, and they hear only this agent; when all agree, they vote."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,13 +19,13 @@ from moot.nodes import (
 
 
 def heard_by(name: str, names: Sequence[str]) -> list[str]:
-    """Whom an agent hears: the chair everybody, the others the chair."""
+    """The names of the agents that an agent hears: the chair hears everybody, the others hear the chair."""
     chair = names[0]
     return [other for other in names if other != chair] if name == chair else [chair]
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Any:
-    """Until all agree, or the rounds or the budget are used up, every agent answers anew."""
+    """Every agent answers again, until all agree, or the rounds or the budget are used up."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, heard_by)

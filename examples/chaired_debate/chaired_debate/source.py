@@ -9,7 +9,10 @@ MINUTES = {
 
 
 class Minutes:
-    """minutes of a council's meetings"""
+    """minutes of a council's meetings
+
+    The first line describes the source to the debaters.
+    """
 
     name = "minutes"
 

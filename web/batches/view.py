@@ -10,21 +10,21 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from moot.core.files import harmless
-from moot.transcript.columns import OF_DEBATE, OF_ROW
+from moot.core.files import escape_formula
+from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
 from moot.transcript.line import format_duration
 from moot.transcript.report.codes import ANSWERS
 from moot.transcript.report.report import report
 from moot.web import debates
-from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome
-from moot.web.batches.running import Running
+from moot.web.batches.running import RunningBatch
+from moot.web.batches.storage import Batch, Job
 
-A_PAGE = 50
+PAGE_SIZE = 50
 """Claims on one page."""
 SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
 """Filters: all, unfinished, failed and divided claims, and each answer."""
-COLUMNS = (*OF_ROW, *OF_DEBATE, "backing", "disagreement", "report")
+COLUMNS = (*ROW_COLUMNS, *DEBATE_COLUMNS, "backing", "disagreement", "report")
 """The columns of ``moot batch``, then the verdict's backing, whether a last answer differed, and the report."""
 IN_MEMORY = 16 * 2**20
 """Bytes above which a ZIP file is written to the disk."""
@@ -33,7 +33,7 @@ MARK = "\ufeff"
 Rows = Sequence[tuple[Job, Outcome]]
 
 
-def status_of(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> str:
+def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> str:
     """A row's status: its debate's status, ``next`` if it will still run, ``none`` if it will not."""
     number = job.row.number
     if outcome.status == "done":
@@ -48,7 +48,7 @@ def status_of(batch: Batch, job: Job, outcome: Outcome, running: Running | None)
 
 
 def describe_batch(
-    batch: Batch, rows: Rows, running: Running | None, *, page: int = 1, show: str = "all", words: str = ""
+    batch: Batch, rows: Rows, running: RunningBatch | None, *, page: int = 1, show: str = "all", words: str = ""
 ) -> dict[str, Any]:
     """A batch in words and figures, with one page of the requested rows.
 
@@ -61,14 +61,14 @@ def describe_batch(
         words: only claims that contain all of them.
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
-    kinds = Counter(kind for one in entries for kind in _kinds(one))
-    over = [outcome for _, outcome in rows if outcome.document]
-    costs = [one.usd for one in over]
+    kinds = Counter(kind for one in entries for kind in _filters_for(one))
+    with_document = [outcome for _, outcome in rows if outcome.document]
+    costs = [one.usd for one in with_document]
     wanted = words.casefold().split()
     found = [
         one
         for one in entries
-        if show in ("all", *_kinds(one)) and all(word in one["claim"].casefold() for word in wanted)
+        if show in ("all", *_filters_for(one)) and all(word in one["claim"].casefold() for word in wanted)
     ]
     return {
         "id": batch.id,
@@ -84,10 +84,10 @@ def describe_batch(
         "statuses": Counter(one["status"] for one in entries),
         "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
         "usd": None if None in costs else sum(cost or 0 for cost in costs),
-        "quotes": [sum(one.quotes[2] for one in over), sum(one.quotes[3] for one in over)],
-        "rows": found[(page - 1) * A_PAGE : page * A_PAGE],
+        "quotes": [sum(one.quotes[2] for one in with_document), sum(one.quotes[3] for one in with_document)],
+        "rows": found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
         "page": page,
-        "pages": max(1, -(-len(found) // A_PAGE)),
+        "pages": max(1, -(-len(found) // PAGE_SIZE)),
         "found": len(found),
     }
 
@@ -104,7 +104,7 @@ def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
     return f"about {format_duration(60 * minutes)} left" if minutes else "under a minute left"
 
 
-def _entry(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> dict[str, Any]:
+def _entry(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> dict[str, Any]:
     row, status = job.row, status_of(batch, job, outcome, running)
     seen = outcome.document if status not in ("running", "waiting") else None
     return {
@@ -124,14 +124,14 @@ def _entry(batch: Batch, job: Job, outcome: Outcome, running: Running | None) ->
     }
 
 
-def _kinds(entry: Mapping[str, Any]) -> list[str]:
+def _filters_for(entry: Mapping[str, Any]) -> list[str]:
     status = entry["status"]
     if status == "done":
         return [entry["chip"][0], *(["divided"] if entry["divided"] else [])]
     return ["failed"] if status == "failed" else ["open"]
 
 
-def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str:
+def table(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -> str:
     """All rows as CSV.
 
     Args:
@@ -159,20 +159,20 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
             "disagreement": ("yes" if outcome.divided else "no") if status == "done" else None,
             "report": f"{server}/moot/debates/{outcome.document}" if known else None,
         }
-        lines.writerow(harmless("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
+        lines.writerow(escape_formula("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
     return MARK + written.getvalue()
 
 
-def zip_batch(rows: Rows, made: str) -> IO[bytes]:
+def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
     """A ZIP file, open at its beginning, with a batch's table and a report per row, named by its number. Blocking.
 
     Args:
         rows: its debates with their outcomes; rows without a document are left out.
-        made: the table.
+        csv_text: the table as CSV.
     """
     file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed after it was sent
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("table.csv", made)
+        archive.writestr("table.csv", csv_text)
         for job, outcome in rows:
             if outcome.document:
                 archive.writestr(f"{job.row.number}.html", report(debates.load(outcome.document), "html"))

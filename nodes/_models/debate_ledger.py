@@ -1,4 +1,4 @@
-"""How a debate's calls use the ledger: which are looked up, which are kept, and which are shared by equal calls."""
+"""How a debate's calls use the ledger: lookups, writes, and replies that equal calls share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import MootError, UserError, copy_error, error_of
+from moot.core.errors import MootError, UserError, copy_error, error_from_record
 from moot.core.ledger import CallLedger, Key, StoredCall, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT, hashes_of
-from moot.nodes._models.kept import key_messages
+from moot.nodes._models.ledger_messages import key_messages
 from moot.nodes._models.spend import NOTHING, Spend
 
 T = TypeVar("T")
@@ -35,9 +35,8 @@ class LedgerUse:
         id: the debate's id in the ledger, for a resumed or a new debate; in ``replay``, the debate whose
             entries are read first.
         idempotency_key: a key; two equal requests with the same key are one debate.
-        ends: whether a finished debate is marked as ended in the ledger. If not, its caller marks it (`CallLedger.end`)
-            once it
-            has the document; if the caller is killed before, the debate is resumed at no cost.
+        ends: whether a finished debate is marked as ended in the ledger. If not, the caller marks it (`CallLedger.end`)
+            once the caller has the document; if the caller is killed before, the debate is resumed at no cost.
         person: the debate's owner, on a server with users.
         run: the id of the server's run that starts it.
     """
@@ -69,7 +68,7 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
 
 
 def current_use(default: Mode = "off") -> LedgerUse:
-    """The mode for a new debate: that of `ledger_use`, else of ``MOOT_LEDGER``, else ``default``.
+    """How a new debate uses the ledger: as in `ledger_use`, else in the mode of ``MOOT_LEDGER``, else of ``default``.
 
     Raises:
         UserError: ``MOOT_LEDGER`` is not a mode.
@@ -84,7 +83,7 @@ def current_use(default: Mode = "off") -> LedgerUse:
 
 
 class PendingCall(Generic[T]):
-    """A call that several may wait for: ``over`` is set once it returned, failed or was cancelled."""
+    """A call for which several callers may wait: ``over`` is set when it has returned, failed or been cancelled."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -108,19 +107,19 @@ class DebateLedger:
     id: str
     replies: int = 0
     fault: str = ""
-    """Why an entry could not be kept; empty if all were."""
-    _flights: dict[str, PendingCall[Any]] = field(default_factory=dict)
-    _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
+    """Why an entry could not be written; empty if all were written."""
+    _pending: dict[str, PendingCall[Any]] = field(default_factory=dict)
+    _steps_by_call: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
     opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
-    """The kept properties of sources that search a corpus; see `open_kept_corpus`."""
+    """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
 
-    def ordinal(self, asked: Any, place: Any) -> int | list[int]:
+    def ordinal(self, call: Any, place: Any) -> int | list[int]:
         """How many earlier steps of the debate made this call, plus the number of a person's replies.
 
         Equal calls of one step share a reply, in whatever order they come.
         """
-        places = self._asked.setdefault(asked, {})
+        places = self._steps_by_call.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 
@@ -137,7 +136,8 @@ class DebateLedger:
         return await self.ledger.find(key, self.id, failed=False)
 
     def stored(self, key: Key) -> StoredCall | None:
-        """The reply that an earlier, interrupted run of this debate kept for a key; None for failures."""
+        """The reply that an earlier, interrupted run of this debate stored for a key; None for a failure, or if nothing
+        is stored."""
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 
@@ -148,43 +148,43 @@ class DebateLedger:
             UserError: there is no entry.
         """
         found = await self.ledger.find(key, self.id)
-        if found is None or found.value is None:  # it was sent, but the debate was killed
-            raise await self.ledger.miss(key, what, self.id or None)
+        if found is None or found.value is None:  # the call was sent, but the debate was killed
+            raise await self.ledger.replay_error(key, what, self.id or None)
         return found
 
-    async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps a reply, if the mode keeps any. If writing fails, the debate goes on, because the reply is already paid
-        for."""
+    async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on, because the result is
+        already paid for."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep(self.id, key, value, about)
+                await self.ledger.store_call(self.id, key, value, about)
             except MootError as error:
                 self.fault = error.detail
 
-    async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps the failure of a call, so that a replay fails there, too; no other mode uses it."""
-        await self.keep(key, value, {**about, FAILED: 1})
+    async def store_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Writes the failure of a call, so that a replay fails there, too; other modes make the call again."""
+        await self.store_result(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
-        """The cost of calls of earlier runs whose replies were lost: for one key, or in all."""
-        held, total = self.ledger.stored_entries(self.id), NOTHING
-        for entry in held.values() if key is None else filter(None, [held.get(key.hash)]):
+        """The cost of calls of earlier runs whose replies were lost: for one key, or for all."""
+        entries, total = self.ledger.stored_entries(self.id), NOTHING
+        for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
         return total
 
-    async def sends(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
-        """Records that a call is sent, so that it counts even if the process is killed before the reply is kept.
+    async def record_sent(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
+        """Records that a call is sent, so that it counts even if the process is killed before its reply is written.
 
         Args:
-            key: the call's.
-            sent: the most that it may cost, with earlier sends of this key.
-            about: as in `keep`.
+            key: the call's key.
+            sent: the maximum cost of the call, together with earlier attempts with this key.
+            about: as in `store_result`.
         """
-        await self.keep_failure(key, None, {**about, SENT: [*sent]})
+        await self.store_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Makes a call once for all who request it at the same time; returns its result, and whether another caller
-        made it.
+        """Makes a call once for all callers that request it at the same time; returns its result, and whether another
+        caller made it.
 
         The first caller makes the call. If it is cancelled, one of the waiting callers makes it.
 
@@ -192,40 +192,40 @@ class DebateLedger:
             hash: the call's key.
             make: makes the call; its error is raised for every waiting caller, while later callers try again.
         """
-        while (flight := self._flights.get(hash)) is not None:
-            for result in await self._awaited(flight):
+        while (pending := self._pending.get(hash)) is not None:
+            for result in await self._wait_for_call(pending):
                 return result, True
-        return await self._fly([hash], make), False
+        return await self._make_shared_call([hash], make), False
 
-    async def _awaited(self, flight: PendingCall[T]) -> list[T]:
-        """The result of another's call, once it is over; none if it was cancelled."""
-        await flight.over.wait()
-        if flight.error is not None:
-            raise copy_error(flight.error)
-        return flight.result
+    async def _wait_for_call(self, pending: PendingCall[T]) -> list[T]:
+        """Waits for another caller's call and returns its result in a list; empty if the call was cancelled."""
+        await pending.over.wait()
+        if pending.error is not None:
+            raise copy_error(pending.error)
+        return pending.result
 
-    async def _fly(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
-        """Makes a call; those who request one of its keys meanwhile wait for it."""
-        flight: PendingCall[T] = PendingCall()
-        self._flights |= dict.fromkeys(hashes, flight)
+    async def _make_shared_call(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
+        """Makes a call; callers that request one of its keys meanwhile wait for it."""
+        pending: PendingCall[T] = PendingCall()
+        self._pending |= dict.fromkeys(hashes, pending)
         try:
             result = await make()
-            flight.result.append(result)
+            pending.result.append(result)
         except BaseException as error:
-            flight.error = error if isinstance(error, Exception) else None
+            pending.error = error if isinstance(error, Exception) else None
             for hash in hashes:
                 self.forget(hash)
             raise
         finally:
-            flight.over.set()
+            pending.over.set()
         return result
 
-    async def embedded(
+    async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """As `Embeddings.embedded`.
+        """The same as `Embeddings.embed`.
 
-        Each text is looked up, shared and kept by itself: which texts share a request differs from run to run.
+        Each text has its own entry, because the texts of one request differ from run to run.
         """
         about, hashes = {"model": parts["model"]}, hashes_of(parts)
         keys = {text: key_of("embedding", {"text": text}, hashes) for text in texts}
@@ -237,43 +237,43 @@ class DebateLedger:
             entries = {text: entry for text, entry in kept if entry is not None}
             for entry in entries.values():
                 if entry.about.get(FAILED):
-                    raise error_of(entry.value)
+                    raise error_from_record(entry.value)
             vectors: dict[str, list[float]] = {text: entry.value[0] for text, entry in entries.items()}
             if missing := [text for text in some if text not in vectors]:
                 try:
                     vectors |= zip(missing, await make(missing), strict=True)
                 except MootError as error:
                     record = error.record("")
-                    await asyncio.gather(*(self.keep_failure(keys[text], record, about) for text in missing))
+                    await asyncio.gather(*(self.store_failure(keys[text], record, about) for text in missing))
                     raise
                 fresh = [text for text in missing if keys[text].hash not in self._embedded]
                 self._embedded.update(keys[text].hash for text in fresh)
-                await asyncio.gather(*(self.keep(keys[text], [vectors[text]], about) for text in fresh))
+                await asyncio.gather(*(self.store_result(keys[text], [vectors[text]], about) for text in fresh))
             return vectors
 
         while missing := [text for text in keys if text not in found]:
-            flights = {text: flight for text in missing if (flight := self._flights.get(keys[text].hash))}
-            if own := [text for text in missing if text not in flights]:
-                found |= await self._fly([keys[text].hash for text in own], partial(embed, own))
+            pending_by_text = {text: pending for text in missing if (pending := self._pending.get(keys[text].hash))}
+            if own := [text for text in missing if text not in pending_by_text]:
+                found |= await self._make_shared_call([keys[text].hash for text in own], partial(embed, own))
                 for text in own:
                     self.forget(keys[text].hash)  # later calls use the encoder's own cache
-            for text, flight in flights.items():
-                for vectors in await self._awaited(flight):
+            for text, pending in pending_by_text.items():
+                for vectors in await self._wait_for_call(pending):
                     found[text] = vectors[text]
         return [found[text] for text in texts]
 
     def forget(self, hash: str) -> None:
         """Allows a call to be made again."""
-        self._flights.pop(hash, None)
+        self._pending.pop(hash, None)
 
 
-async def begin_keeping(
+async def open_debate_ledger(
     use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
 ) -> DebateLedger | None:
     """Opens the ledger for a debate that starts or is resumed; None if the ledger is off.
 
     Args:
-        use: how it is used.
+        use: how the debate uses the ledger.
         graph: the system.
         given: the debate's input; values that are None are left out.
         settings: the debate's settings, as in the document.
@@ -291,7 +291,7 @@ async def begin_keeping(
         return DebateLedger(use.mode, ledger, use.id or "", replies)
     begun = await ledger.begin(
         graph,
-        asked_with(given),
+        stored_input(given),
         settings,
         adopt=use.adopt,
         id=id or use.id,
@@ -307,8 +307,8 @@ async def begin_keeping(
     return DebateLedger(use.mode, ledger, begun.id, replies)
 
 
-def asked_with(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's input as the ledger keeps it: plain values, without None."""
+def stored_input(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's input as stored in the ledger: plain values, without None."""
     return {name: _plain(value) for name, value in given.items() if value is not None and value != []}
 
 

@@ -23,19 +23,19 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
-"""The fields of a message that are kept; its id belongs to the run that made it."""
+"""The fields of a message that are stored; its id is not, because it belongs to the run that made the message."""
 FROM_LEDGER = "from_ledger"
-"""Metadata of the run of a kept reply, which cost nothing."""
+"""Metadata of the trace of a reply from the ledger, which cost nothing."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """Parameters of a chat model that its replies depend on, besides its name and endpoint."""
 
 
-class KeptChatModel(BaseChatModel):
-    """A chat model that returns one message for any prompt; to callbacks it looks like the model that wrote it.
+class LedgerChatModel(BaseChatModel):
+    """A chat model that returns one message for any prompt. Callbacks see the model that wrote the message.
 
     Args:
         message: the message to return.
-        first: the model that wrote it.
+        first: the model that wrote the message.
     """
 
     message: AIMessage
@@ -49,7 +49,7 @@ class KeptChatModel(BaseChatModel):
         return self.first._get_ls_params(stop, **kwargs)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """The model with tools, as its callbacks see them."""
+        """Binds tools, so that callbacks see them; they change no reply."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(
@@ -77,23 +77,23 @@ class KeptChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        kept = {field: getattr(self.message, field) for field in FIELDS}
-        del kept["tool_calls"], kept["invalid_tool_calls"]
+        fields = {field: getattr(self.message, field) for field in FIELDS}
+        del fields["tool_calls"], fields["invalid_tool_calls"]
         calls = [
-            tool_call_chunk(name=c["name"], args=_written(c["args"]), id=c["id"], index=index)
+            tool_call_chunk(name=c["name"], args=_as_json_text(c["args"]), id=c["id"], index=index)
             for index, c in enumerate([*self.message.tool_calls, *self.message.invalid_tool_calls])
         ]
-        yield ChatGenerationChunk(message=AIMessageChunk(**kept, tool_call_chunks=calls, chunk_position="last"))
+        yield ChatGenerationChunk(message=AIMessageChunk(**fields, tool_call_chunks=calls, chunk_position="last"))
 
 
-def kept_model(message: AIMessage, first: BaseChatModel) -> KeptChatModel:
+def ledger_model(message: AIMessage, first: BaseChatModel) -> LedgerChatModel:
     """A chat model that returns a message which another model wrote."""
-    return KeptChatModel(
+    return LedgerChatModel(
         message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
     )
 
 
-def _written(arguments: Any) -> str | None:
+def _as_json_text(arguments: Any) -> str | None:
     return arguments if isinstance(arguments, str | None) else json.dumps(arguments)
 
 
@@ -102,9 +102,9 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
 
     Args:
         message: the message.
-        whole: whether to keep all of it; otherwise only how it ended.
+        whole: whether to store all of it; otherwise only its finish reason.
     """
-    fields = {field: held for field in FIELDS if (held := getattr(message, field))}
+    fields = {field: content for field in FIELDS if (content := getattr(message, field))}
     if not whole:
         fields = {"response_metadata": {"finish_reason": message.response_metadata.get("finish_reason")}}
     value: dict[str, Any] = to_jsonable_python(fields, fallback=str)
@@ -115,7 +115,7 @@ def message_of(value: Any) -> AIMessage:
     """The message from a value of `value_of`.
 
     Raises:
-        UserError: it is not a message.
+        UserError: the entry is not a message.
     """
     try:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
@@ -127,11 +127,11 @@ def message_of(value: Any) -> AIMessage:
 
 
 def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Messages as part of a key: the fields that are sent to a model, without ids of runs."""
-    return [_sent(message) for message in messages]
+    """Messages as part of a ledger key: the fields that are sent to a model, without ids of runs."""
+    return [_key_message(message) for message in messages]
 
 
-def _sent(message: BaseMessage) -> Any:
+def _key_message(message: BaseMessage) -> Any:
     if isinstance(message, ToolMessage):
         return [message.type, message.content, [], message.tool_call_id]
     if isinstance(message, AIMessage) and message.tool_calls:
@@ -141,7 +141,7 @@ def _sent(message: BaseMessage) -> Any:
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:
-    """Parts of a key: the model, its endpoint, and the parameters that its replies depend on."""
+    """Parts of a ledger key: the model, its endpoint, and the parameters that its replies depend on."""
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
     return _model_hashes(model.name, model.endpoint.base_url, *parameters)

@@ -16,11 +16,11 @@ from moot.core.endpoint import close_clients, find_endpoint, replaying
 from moot.core.errors import MootError
 from moot.core.ledger import CallLedger, embeddings, open_ledger
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, ledger_use
 from moot.retrievers import UserError, index_passages, open_encoder
 
 from tests.conftest import running_stub
-from tests.graphs.test_ledger_replay import alike
+from tests.graphs.test_ledger_replay import comparable
 
 from .conftest import Serve, passage
 from .vendors import FOUND, TAVILY, StartVendor, starter
@@ -69,12 +69,12 @@ async def test_a_search_replays_without_its_server(
 SOURCES = ["chroma:notes", "bm25:notes", "hybrid:notes"]
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("corpus_exists", [True, False])
 async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
-    ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, is_there: bool
+    ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, corpus_exists: bool
 ) -> None:
     system = load_graph("tool_mad")
-    readers = [{"name": name, "retriever": SOURCES if is_there else "bm25:none"} for name in ("rag", "search")]
+    readers = [{"name": name, "retriever": SOURCES if corpus_exists else "bm25:none"} for name in ("rag", "search")]
     given = {"model": "openai:stub", "embedder": "openai:some-embedding", "debaters": readers, "max_rounds": 2}
     settings = system.settings.model_validate(given)
 
@@ -85,20 +85,20 @@ async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
 
     with running_stub(tmp_path / "stub") as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-        if is_there:
+        if corpus_exists:
             notes = [passage(n, f"Note {n} says how deep Baikal is.") for n in range(8)]
             await index_passages("notes", notes, encoder="openai:some-embedding")
         first = await debate(LedgerUse("record"))
-    assert (first["error"] or {}).get("kind") == (None if is_there else "unknown_corpus")
-    assert bool(first["evidence"]) == is_there
+    assert (first["error"] or {}).get("kind") == (None if corpus_exists else "unknown_corpus")
+    assert bool(first["evidence"]) == corpus_exists
     await close_clients()
     await asyncio.to_thread(shutil.rmtree, empty_home / "corpora", ignore_errors=True)
     again = await debate(LedgerUse("replay", id=first["id"]))
-    assert alike(again) == alike(first)
+    assert comparable(again) == comparable(first)
     with_more = settings.model_copy(update={"k": 5})
     with ledger_use(LedgerUse("replay", id=first["id"])):
         other = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=with_more)
-    if is_there:
+    if corpus_exists:
         assert {w["kind"] for w in other["warnings"]} | {(other["error"] or {}).get("kind")} & {"replay_miss"}
         assert "differs in: k" in json.dumps([other["warnings"], other["error"]])
 
@@ -108,11 +108,11 @@ async def test_a_failed_embedding_fails_again_only_in_a_replay(
 ) -> None:
     server = await serve(lambda n, body: web.json_response({"error": {"message": "No."}}, status=400))
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    begun = await ledger.begin("g", {}, {})
+    start = await ledger.begin("g", {}, {})
     encoder = await open_encoder("openai:some-embedding")
     errors = []
     for mode, calls in (("record", 1), ("record", 2), ("replay", 2)):
-        embeddings.set(DebateLedger(mode, ledger, begun.id))  # type: ignore[arg-type]
+        embeddings.set(DebateLedger(mode, ledger, start.id))  # type: ignore[arg-type]
         with pytest.raises(MootError) as caught:
             await encoder.embed(["a text"])
         errors.append((caught.value.kind, caught.value.detail))

@@ -1,4 +1,4 @@
-"""Simultaneous searches are one batch for Chroma; each gets the same result as alone."""
+"""Simultaneous searches are one batch for Chroma; each gets the result that it would get alone."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
     return found
 
 
-def counted(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
-    """The number of queries in each batch from now on."""
+def batch_sizes(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
+    """Record the number of queries of each batch from now on; the list grows."""
     sizes: list[int] = []
-    found = source._found
+    found = source._query_batch
 
-    def counting(vectors: Any, k: int) -> Any:
+    def count_and_search(vectors: Any, k: int) -> Any:
         sizes.append(len(vectors))
         before()
         return found(vectors, k)
 
-    monkeypatch.setattr(source, "_found", counting)
+    monkeypatch.setattr(source, "_query_batch", count_and_search)
     return sizes
 
 
@@ -49,17 +49,17 @@ async def test_simultaneous_searches_are_one_batch_per_number_of_passages(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = [await source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)]
-    sizes = counted(source, monkeypatch)
+    sizes = batch_sizes(source, monkeypatch)
     together = await asyncio.gather(*(source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)))
     assert together == alone
     assert sizes == [20, 20]
 
 
 async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
+    def raise_error() -> None:
         raise WorldError("The disk is gone.", kind="unreachable")
 
-    sizes = counted(source, monkeypatch, fails)
+    sizes = batch_sizes(source, monkeypatch, raise_error)
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
     assert [str(error) for error in errors] == ["The disk is gone."] * 3
     assert len({id(error) for error in errors}) == 3
@@ -67,8 +67,8 @@ async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypat
 
 
 async def test_a_query_without_an_answer_is_an_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = source._found
-    monkeypatch.setattr(source, "_found", lambda vectors, k: found(vectors, k)[:-1])
+    found = source._query_batch
+    monkeypatch.setattr(source, "_query_batch", lambda vectors, k: found(vectors, k)[:-1])
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
     assert {getattr(error, "kind", None) for error in errors} == {"damaged_corpus"}
 
@@ -82,7 +82,7 @@ async def test_a_hanging_batch_does_not_block_others(source: ChromaRetriever, mo
             first.set()
             ended.wait()
 
-    counted(source, monkeypatch, hangs_once)
+    batch_sizes(source, monkeypatch, hangs_once)
     hung = asyncio.create_task(source.search(QUERIES[0], 2))
     await asyncio.to_thread(first.wait)
     try:

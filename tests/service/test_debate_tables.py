@@ -10,9 +10,9 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger.records import Request
 from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
-from moot.web.caller import asking
+from moot.web.caller import current_user
 from moot.web.service import keys
 from moot.web.service.documents import Documents
 
@@ -42,9 +42,9 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 
 
 @pytest.fixture
-def two(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
+def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
     """The ledger, as two processes open it."""
-    processes = [Presence(server.url), Presence(server.url)]
+    processes = [Heartbeat(server.url), Heartbeat(server.url)]
     for one in processes:
         one.begin()
     yield ServedLedger(postgres, processes[0].id), ServedLedger(postgres, processes[1].id)
@@ -68,19 +68,19 @@ def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> N
 
 
 def test_a_debate_runs_in_one_process_and_continues_in_another(
-    two: tuple[ServedLedger, ServedLedger], postgres: Postgres
+    ledgers: tuple[ServedLedger, ServedLedger], postgres: Postgres
 ) -> None:
-    one, other = two
+    one, other = ledgers
     assert not one.begin(request("run")).resumed
     with pytest.raises(UserError, match="is running"):
         other.begin(request("another"))
-    assert [status for _, status, _ in placed(one)] == ["running"]
+    assert [status for _, status, _ in place_debate(one)] == ["running"]
     one.delete("a" * 32)
     lost = ServedLedger(postgres, "a process that is silent")
     lost.begin(request("run"))
-    assert [status for _, status, _ in placed(one)] == ["interrupted"]
-    assert other.begin(request("run")).resumed  # its worker was lost, and the server begins the run again
-    lost.end("a" * 32, "interrupted", None, None)  # it was slow, not dead
+    assert [status for _, status, _ in place_debate(one)] == ["interrupted"]
+    assert other.begin(request("run")).resumed  # the worker was lost, and the server begins the run again
+    lost.end("a" * 32, "interrupted", None, None)  # the lost worker was slow, not dead
     assert other.debates()[0].status == "running"
     lost.end("a" * 32, "done", "document", None)
     assert other.debates()[0].status == "done"
@@ -94,29 +94,30 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
     assert one.debates(id="c")[0].status == "done"
 
 
-def placed(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    ledger.place("a" * 32, "thread", "run")
+def place_debate(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+    """Assign a debate to a run; return the listing of a user."""
+    ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
 
-def test_a_user_cannot_resume_another_users_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
-    one, _ = two
+def test_a_user_cannot_resume_another_users_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+    one, _ = ledgers
     one.begin(request("run"))
     one.end("a" * 32, "interrupted", None, None)
     for person in ("bob", None):
         with pytest.raises(UserError, match="no such debate"):
             one.begin(request("another", person))
-    assert placed(one, "bob") == []
-    assert len(placed(one, "ann")) == len(placed(one)) == 1
-    assert one.places("thread") == {"a" * 32: ("thread", "run")}
+    assert place_debate(one, "bob") == []
+    assert len(place_debate(one, "ann")) == len(place_debate(one)) == 1
+    assert one.runs("thread") == {"a" * 32: ("thread", "run")}
 
 
-def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
-    one, other = two
+def test_two_requests_with_one_key_are_one_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+    one, other = ledgers
     assert one.begin(request("run", key="ann key")).owned
     again = other.begin(request("another", key="ann key", id="b" * 32))
     assert (again.id, again.owned) == ("a" * 32, False)
-    found = one.of_key("ann key")
+    found = one.find_by_idempotency_key("ann key")
     assert found is not None
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 
@@ -124,7 +125,7 @@ def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, Serve
 async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
-        token = asking.set("ann")
+        token = current_user.set("ann")
         id = debates.write(document, "run")
         assert debates.write(document, "run") == id  # the run started again
         assert debates.write(document, "another") != id  # another branch of a finished debate
@@ -133,12 +134,12 @@ async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
         assert sorted(debates.document_ids(document["id"])) == [id]
         assert debates.load(id) == document
         assert debates.entry(id)["claim"] == document["claim"]
-        asking.set("bob")
+        current_user.set("bob")
         assert debates.stems() == debates.document_ids(document["id"]) == []
         for reach in (debates.load, debates.delete, debates.entry, debates.content_of):
             with pytest.raises(UserError, match="no such debate"):
                 reach(id)
-        asking.reset(token)
+        current_user.reset(token)
         assert len(debates.stems()) == 3
         debates.delete(id)
         assert id not in debates.stems()
@@ -147,31 +148,34 @@ async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
 async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
-        token = asking.set("ann")
+        token = current_user.set("ann")
         id = debates.write(document, "run")
         # Another worker has taken the run over, and this one is cancelled late.
         assert debates.write({**document, "status": "interrupted"}, "run") == id
         assert debates.load(id) == document
-        asking.set("bob")
+        current_user.set("bob")
         with pytest.raises(UserError, match="no such debate"):  # Bob put her debate's id into his own state
             debates.write({**document, "claim": "His."}, "another")
-        asking.reset(token)
+        current_user.reset(token)
         assert debates.load(id) == document
         assert len(debates.stems()) == 1
 
 
-def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idempotency_key_is_reserved_once(
+    postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
         assert keys.reserve_key("key", "print", "one", None).is_ours
         waits = keys.reserve_key("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.give_up("key", "two")  # not that request's
+        keys.release_key("key", "two")  # the key is reserved by the other request
         keys.store_run("key", "one", "run")
         assert keys.reserve_key("key", "print", "two", None).run == "run"
         assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request
-        assert keys.reserve_key("key", "print", "two", "run").is_ours  # its debate is to be resumed
-        keys.give_up("key", "two")
+        # The key's run is over, and its debate is to be resumed.
+        assert keys.reserve_key("key", "print", "two", "run").is_ours
+        keys.release_key("key", "two")
         assert keys.reserve_key("key", "other", "three", None).is_ours
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
-        assert keys.reserve_key("key", "other", "four", None).is_ours  # its worker is lost
+        assert keys.reserve_key("key", "other", "four", None).is_ours  # the run's worker is lost

@@ -29,15 +29,15 @@ from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
-from moot.nodes._models.keeping import asked_with
+from moot.nodes._models.debate_ledger import stored_input
 from moot.nodes._runtime.opening import INPUT
 from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates
-from moot.web.caller import asking, caller_client, in_public
+from moot.web.caller import caller_client, current_user, public_text
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
-from moot.web.service.keys import give_up, reserve_key, store_run
-from moot.web.table import OVER, TABLE, Claim, found, is_begun_again, own_key
+from moot.web.service.keys import release_key, reserve_key, store_run
+from moot.web.table import RESUMABLE, TABLE, RunRequest, find_debate, is_restarted, user_key
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -45,12 +45,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "idempotency-key"
 KEY = re.compile(r"[!-~]{1,200}")
-BEGINS = re.compile(r"(?:/threads/(?P<thread>[^/]+))?/runs(?P<how>/wait|/stream)?/?")
+START_ROUTE = re.compile(r"(?:/threads/(?P<thread>[^/]+))?/runs(?P<how>/wait|/stream)?/?")
 """Routes that start one debate."""
 JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
 """By the suffix of the starting route, the suffix of the route that joins the run."""
 RUN = re.compile(r"/runs/([^/]+)")
-PATIENCE = 10.0
+WAIT_SECONDS = 10.0
 """Seconds that a request waits until another server has started the debate of the same key."""
 
 
@@ -63,41 +63,41 @@ class FirstRequest:
     run: asyncio.Future[str] = field(default_factory=asyncio.Future)
 
 
-class Once:
+class IdempotencyKeys:
     """Middleware that turns equal requests with one idempotency key into one debate."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.first: dict[str, FirstRequest] = {}
-        self.deciding = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on (unchanged, as the first of its key, or joined to the first), or answers it."""
+        """Passes a request on: unchanged, as the first of its key, or joined to the first one's run. Or answers it."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
-        key, place = Headers(scope=scope).get(HEADER), BEGINS.fullmatch(scope["path"])
-        if key is None or place is None:
+        key, route = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])
+        if key is None or route is None:
             return await self.app(scope, receive, send)
         try:
-            await self._answer(key, place, scope, receive, send)
+            await self._answer(key, route, scope, receive, send)
         except MootError as error:
             status = 409 if error.kind == "debate_running" else 422 if isinstance(error, UserError) else 503
-            await JSONResponse({"detail": in_public(error), "kind": error.kind}, status)(scope, receive, send)
+            await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
 
-    async def _held(self, key: str) -> FileLock | None:
-        """Acquires the lock of a key, which one server on this home holds until the key's debate has its row.
+    async def _acquire_lock(self, key: str) -> FileLock | None:
+        """Acquires the lock of a key, which one server with this home holds until the key's debate has its row.
 
         Returns:
             The lock; None if this server has it already.
 
         Raises:
-            UserError: another server has it, and its debate did not start within `PATIENCE`.
+            UserError: another server has it, and its debate did not start within `WAIT_SECONDS`.
         """
         # Two bytes of a hash limit the number of such files to 65,536.
         file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
         await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(file, mode=0o600, thread_local=False)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + WAIT_SECONDS
         while key not in TABLE.locks:
             with suppress(Timeout):
                 await asyncio.to_thread(lock.acquire, timeout=0)
@@ -107,141 +107,151 @@ class Once:
             await asyncio.sleep(0.05)
         return None
 
-    async def _answer(self, key: str, place: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
-        body = read(key, await Request(scope, receive).body())
-        said = key
+    async def _answer(self, key: str, route: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
+        body = parse_body(key, await Request(scope, receive).body())
+        sent_key = key
         if TABLE.is_shared:
-            key = own_key(said, asking.get())
+            key = user_key(sent_key, current_user.get())
         client = caller_client(scope)
         fingerprint = await request_fingerprint(body, client)
-        how = place["how"] or ""
+        how = route["how"] or ""
         if TABLE.is_shared:
-            return await self._shared((key, said), place, fingerprint, body, (scope, receive, send))
-        lock = await self._held(key)
+            return await self._answer_shared((key, sent_key), route, fingerprint, body, (scope, receive, send))
+        lock = await self._acquire_lock(key)
         try:
-            async with self.deciding:
-                row = await open_ledger().of_key(key)
+            async with self.lock:
+                row = await open_ledger().find_by_idempotency_key(key)
                 first = self.first.get(key)
                 same = first.fingerprint if first else row.fingerprint if row and "messages" not in row.input else None
                 if same not in (None, fingerprint):
-                    raise used_before()
+                    raise used_key_error()
                 if first and lock and first.run.done() and row and row.status != "running":
                     del self.first[key]
                     first = None
-                begins = first is None and (row is None or row.status in OVER)
-                if begins and lock is None:  # the request that had it was just refused
+                starts_debate = first is None and (row is None or row.status in RESUMABLE)
+                if starts_debate and lock is None:  # the request that had it was just refused
                     raise other_server_error()
-                if begins and lock:
-                    thread = place["thread"] or str(uuid4())
+                if starts_debate and lock:
+                    thread = route["thread"] or str(uuid4())
                     first = self.first[key] = FirstRequest(fingerprint, thread)
                     TABLE.locks[key], lock = lock, None
         finally:
             if lock:
                 await asyncio.to_thread(lock.release)
         if first is None:
-            assert row is not None  # else `begins` would be true
+            assert row is not None  # without a row, `starts_debate` is true
             return await (await stored_response(row, how, client))(scope, receive, send)
-        if not begins:
+        if not starts_debate:
             join_run(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
-        first_of(body, row, said, place)
+        prepare_first(body, row, sent_key, route)
         try:
             rewrite(scope, f"/threads/{first.thread}/runs{how}")
-            await self.app(scope, replay(json.dumps(body).encode(), receive), noting(first, send))
+            await self.app(scope, replay(json.dumps(body).encode(), receive), record_run(first, send))
         finally:
             if how or not first.run.done():
                 await TABLE.unlock(key)
-            if not first.run.done():  # it was refused
+            if not first.run.done():  # the server refused the request
                 self.first.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
 
-    async def _shared(self, keys: tuple[str, str], place: re.Match[str], asked: str, body: Any, three: Any) -> None:
+    async def _answer_shared(
+        self, keys: tuple[str, str], route: re.Match[str], asked: str, body: Any, asgi: Any
+    ) -> None:
         """As `_answer`, if other processes may have received the key.
 
         Args:
             keys: the key as the table has it, and as it was sent.
-            place: the match of the route.
+            route: the match of `START_ROUTE`.
             asked: the request's fingerprint.
             body: the request's body.
-            three: scope, receive and send of ASGI.
+            asgi: scope, receive and send of ASGI.
         """
-        (key, said), (scope, receive, send) = keys, three
-        client, how, thread = caller_client(scope), place["how"] or "", place["thread"] or str(uuid4())
-        until = time.monotonic() + PATIENCE
+        (key, sent_key), (scope, receive, send) = keys, asgi
+        client, how, thread = caller_client(scope), route["how"] or "", route["thread"] or str(uuid4())
+        until = time.monotonic() + WAIT_SECONDS
         while True:
-            row = await open_ledger().of_key(key)
-            at = await open_ledger().thread_and_run(row.id) if row else None
-            over = at[1] if row and at and row.status in OVER and not await is_begun_again(*at, client) else None
-            known = await asyncio.to_thread(reserve_key, key, asked, thread, over)
-            if known.fingerprint != asked:
-                raise used_before()
-            if known.is_ours or known.run:
+            row = await open_ledger().find_by_idempotency_key(key)
+            running_at = await open_ledger().find_run(row.id) if row else None
+            stopped_run = (
+                running_at[1]
+                if row and running_at and row.status in RESUMABLE and not await is_restarted(*running_at, client)
+                else None
+            )
+            state = await asyncio.to_thread(reserve_key, key, asked, thread, stopped_run)
+            if state.fingerprint != asked:
+                raise used_key_error()
+            if state.is_ours or state.run:
                 break
             if time.monotonic() > until:
                 raise other_server_error()
             await asyncio.sleep(0.1)
-        if not known.is_ours:
+        if not state.is_ours:
             if row and row.status in ("waiting", "done"):
                 return await (await stored_response(row, how, client))(scope, receive, send)
-            join_run(scope, f"/threads/{known.thread}/runs/{known.run}{JOINED[how]}", body)
+            join_run(scope, f"/threads/{state.thread}/runs/{state.run}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
-        first_of(body, row, said, place)
+        prepare_first(body, row, sent_key, route)
         rewrite(scope, f"/threads/{thread}/runs{how}")
-        settling = Settling(key, thread, send)
+        recorder = RunRecorder(key, thread, send)
         try:
-            await self.app(scope, replay(json.dumps(body).encode(), receive), settling)
+            await self.app(scope, replay(json.dumps(body).encode(), receive), recorder)
         finally:
-            await settling.end()
+            await recorder.end()
 
 
-class Settling:
+class RunRecorder:
     """Sends a response, and stores its run under the key."""
 
     def __init__(self, key: str, thread: str, send: Send) -> None:
         self.key, self.thread, self.send = key, thread, send
-        self.begins = self.is_settled = False
+        self.is_accepted = self.is_stored = False
         self.content = b""
 
     async def __call__(self, message: Message) -> None:
         """Sends a part of the response."""
         if message["type"] == "http.response.start":
-            self.begins = message["status"] < 300
-            await self._settle(RUN.search(Headers(raw=message["headers"]).get("content-location", "")))
-        elif not self.is_settled and self.begins:  # the run's id is only in the body
+            self.is_accepted = message["status"] < 300
+            await self._store_run(RUN.search(Headers(raw=message["headers"]).get("content-location", "")))
+        elif not self.is_stored and self.is_accepted:  # the run's id is only in the body
             self.content += message.get("body", b"")
             if not message.get("more_body"):
-                await self._settle(RUN.match(f"/runs/{json.loads(self.content)['run_id']}"))
+                await self._store_run(RUN.match(f"/runs/{json.loads(self.content)['run_id']}"))
         await self.send(message)
 
-    async def _settle(self, run: re.Match[str] | None) -> None:
-        if run and self.begins:
+    async def _store_run(self, run: re.Match[str] | None) -> None:
+        if run and self.is_accepted:
             await asyncio.to_thread(store_run, self.key, self.thread, run[1])
-            self.is_settled = True
+            self.is_stored = True
 
     async def end(self) -> None:
         """Releases the key if no run was started."""
-        if not self.is_settled:
-            await asyncio.to_thread(give_up, self.key, self.thread)
+        if not self.is_stored:
+            await asyncio.to_thread(release_key, self.key, self.thread)
 
 
-def first_of(body: dict[str, Any], row: Debate | None, key: str, place: re.Match[str]) -> None:
+def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.Match[str]) -> None:
     """Changes a request so that it starts the debate of its key, and creates its thread if needed."""
-    for name, more in TABLE.claiming(Claim(row.id if row else None, key)).items():
-        body[name] = merged(body.get(name) or {}, more)
-    body |= {"stream_resumable": True} | ({} if place["thread"] else {"if_not_exists": "create"})
+    for name, more in TABLE.run_arguments(RunRequest(row.id if row else None, key)).items():
+        body[name] = merge_values(body.get(name) or {}, more)
+    body |= {"stream_resumable": True} | ({} if route["thread"] else {"if_not_exists": "create"})
     body.pop("on_completion", None)
 
 
-def merged(said: Any, more: Mapping[str, Any]) -> Any:
-    """A request's values, merged with ours; a value that is not an object is left for the server to refuse."""
-    if not isinstance(said, dict):
-        return said
-    both = {name: merged(said[name], more[name]) for name in said.keys() & more.keys() if isinstance(more[name], dict)}
-    return {**said, **more, **both}
+def merge_values(values: Any, more: Mapping[str, Any]) -> Any:
+    """A request's values merged with ours. A value that is not an object stays, and the server refuses it."""
+    if not isinstance(values, dict):
+        return values
+    both = {
+        name: merge_values(values[name], more[name])
+        for name in values.keys() & more.keys()
+        if isinstance(more[name], dict)
+    }
+    return {**values, **more, **both}
 
 
-def used_before() -> UserError:
+def used_key_error() -> UserError:
     """The error for a key that was used for another request."""
     return UserError(
         "This idempotency key was used for another request. Use a new one for each debate.", kind="bad_request"
@@ -250,10 +260,10 @@ def used_before() -> UserError:
 
 def other_server_error() -> UserError:
     """The error for a debate that another server runs."""
-    return UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
+    return UserError("The debate of this idempotency key is running on another server.", kind="debate_running")
 
 
-def read(key: str, content: bytes) -> dict[str, Any]:
+def parse_body(key: str, content: bytes) -> dict[str, Any]:
     """Parses the body of a request with an idempotency key.
 
     Raises:
@@ -286,7 +296,7 @@ async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) 
     kind = load_graph(graph).settings
     known = {name: value for name, value in context.items() if name in kind.model_fields}
     settings = checked_settings(kind, {**own, **known}, graph)
-    return fingerprint_of(graph, asked_with({k: body["input"].get(k) for k in INPUT}), settings.recorded())
+    return fingerprint_of(graph, stored_input({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
 async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Response:
@@ -297,7 +307,7 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
     """
     if row.status == "running":
         raise other_server_error()
-    thread, run = await open_ledger().thread_and_run(row.id) or ("", "")
+    thread, run = await open_ledger().find_run(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:
@@ -305,7 +315,7 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
         except APIError:  # the run is from before the server's start
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)
-    stem, _ = await found(row.id, client)
+    stem, _ = await find_debate(row.id, client)
     if stem is None:
         raise UserError("The debate of this idempotency key has no document.", kind="missing_file")
     document = await asyncio.to_thread(debates.load, stem)
@@ -334,14 +344,14 @@ def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
     MutableHeaders(scope=scope)["last-event-id"] = "0"
 
 
-def noting(first: FirstRequest, send: Send) -> Send:
-    """Sends a response, and records its run."""
+def record_run(first: FirstRequest, send: Send) -> Send:
+    """Wraps ``send``: the run that the response names is recorded."""
 
-    async def noted(message: Message) -> None:
+    async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 300 and not first.run.done():
             run = RUN.search(Headers(raw=message["headers"]).get("content-location", ""))
             if run:
                 first.run.set_result(run[1])
         await send(message)
 
-    return noted
+    return forward

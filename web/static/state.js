@@ -5,7 +5,7 @@ const STANDINGS = ["seed", "discarded", "disputed", "discovered", "admitted"];
 const PHASES = ["negotiation", "primary", "switched", "panel"];
 
 /** A value that replaces the server's value instead of being merged by the reducer: LangGraph's Overwrite as JSON. */
-export const anew = (value) => ({ __overwrite__: value });
+export const overwrite = (value) => ({ __overwrite__: value });
 
 const JOINED = { turns: joinTurns, evidence: joinEvidence, round_log: joinRounds, warnings: joinList, debates: joinList, corpora: joinList };
 
@@ -13,9 +13,9 @@ const JOINED = { turns: joinTurns, evidence: joinEvidence, round_log: joinRounds
  * Merges updates of nodes ({written, inner}[], in order) at once, so that each list is merged only once. Subgraphs
  * (`inner`) return most values when they end; only their lists, such as turns, are merged now.
  */
-export function fold(debate, heard) {
+export function mergeUpdates(debate, updates) {
   const more = {};
-  for (const { written, inner } of heard) {
+  for (const { written, inner } of updates) {
     for (const [key, value] of Object.entries(written)) {
       if (value?.__overwrite__ !== undefined) {
         debate[key] = value.__overwrite__;

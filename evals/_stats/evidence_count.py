@@ -1,4 +1,4 @@
-"""The amount of evidence that a debate had, so that reports can show unequal evidence beside scores."""
+"""The amount of evidence that a debate had, so that reports can show it if systems had unequal evidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class EvidenceCount(NamedTuple):
 def count_evidence(document: Document) -> EvidenceCount:
     """Count the evidence in a result document."""
     evidence = document["evidence"]
-    asked = {(one["retriever"], one["query"]) for piece in evidence for one in piece["retrievals"]}
-    failed = {(one["agent"], one["retriever"]) for one in document["corpora"] if one.get("failed")}
-    stood_in = sum(warned["kind"] == "stand_in" for warned in document["warnings"])
-    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in asked), len(failed), stood_in)
+    searches = {(retrieval["retriever"], retrieval["query"]) for piece in evidence for retrieval in piece["retrievals"]}
+    failed = {
+        (retrieval["agent"], retrieval["retriever"]) for retrieval in document["corpora"] if retrieval.get("failed")
+    }
+    fallbacks = sum(warning["kind"] == "stand_in" for warning in document["warnings"])
+    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in searches), len(failed), fallbacks)

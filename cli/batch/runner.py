@@ -11,12 +11,12 @@ from typing import Protocol
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
-from moot.cli.batch.work import Work
+from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
-from moot.core.errors import ENDS_ALL
+from moot.core.errors import STOPS_BATCH
 from moot.nodes._models.ceilings import Ceilings
 
-Ended = Callable[[Job, Outcome], Awaitable[None]]
+OnEnd = Callable[[Job, Outcome], Awaitable[None]]
 """Callback for the outcome of a row."""
 
 
@@ -38,34 +38,34 @@ class Rows:
         async with self._lock:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
-    def heed(self, outcome: Outcome, *, full: bool) -> None:
+    def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
         """Stops starting rows if one failed for a reason that affects all, or if a shared ceiling is reached."""
-        self.stopped = self.stopped or why_all_end(outcome, full=full)
+        self.stopped = self.stopped or batch_stop_reason(outcome, ceiling_reached=ceiling_reached)
 
 
-def why_all_end(outcome: Outcome, *, full: bool) -> str:
+def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
     """Why no further row may start after this outcome; empty if further rows may start.
 
     Args:
         outcome: the row's outcome.
-        full: whether a shared ceiling refused a call.
+        ceiling_reached: whether a shared ceiling refused a call.
     """
     if outcome["status"] == "done":
         return ""
-    if full and outcome["kind"] == "budget_exhausted":
+    if ceiling_reached and outcome["kind"] == "budget_exhausted":
         return "a ceiling for all rows is reached; raise it, and the same command continues"
-    return ENDS_ALL.get(outcome["kind"] or "", "")
+    return STOPS_BATCH.get(outcome["kind"] or "", "")
 
 
-class Hands(Protocol):
+class RowRunner(Protocol):
     """Runs rows somewhere: in this process, in several, or on a queue."""
 
-    async def run_rows(self, rows: Rows, ended: Ended) -> None:
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
         """Runs all rows and reports the outcome of each.
 
         Args:
-            rows: the rows to do.
-            ended: called with each row that has ended.
+            rows: the rows to run.
+            on_end: called with each row that has ended.
         """
         ...
 
@@ -74,28 +74,28 @@ class LocalRunner:
     """Runs rows in this process.
 
     Args:
-        work: processes a row.
+        processor: processes a row.
         at_once: debates in flight.
         ceilings: the ceilings shared by all debates.
     """
 
-    def __init__(self, work: Work, at_once: int, ceilings: Ceilings) -> None:
-        self.work = work
+    def __init__(self, processor: RowProcessor, at_once: int, ceilings: Ceilings) -> None:
+        self.processor = processor
         self.at_once = at_once
         self.ceilings = ceilings
 
-    async def run_rows(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.run_rows`."""
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
+        """As `RowRunner.run_rows`."""
 
-        async def one_after_another() -> None:
+        async def take_rows() -> None:
             while (job := await rows.take()) is not None:
-                outcome = await self.work.hold(job)
-                rows.heed(outcome, full=self.ceilings.refused)
-                await ended(job, outcome)
+                outcome = await self.processor.run_row(job)
+                rows.check_outcome(outcome, ceiling_reached=self.ceilings.refused)
+                await on_end(job, outcome)
 
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.at_once):
-                    group.create_task(one_after_another())
+                    group.create_task(take_rows())
         finally:
             await close_clients()

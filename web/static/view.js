@@ -8,7 +8,7 @@ const A_FEW = 10;
 const MOST_COLUMNS = 6;
 
 /** Shows a debate in an element, and updates it while the debate runs. */
-export class Floor {
+export class DebateView {
   constructor(root) {
     this.open = new Set();
     this.left = 0;
@@ -23,12 +23,12 @@ export class Floor {
     this.status = h("div", { class: "status" }, h("div", { class: "now" }, this.sign, h("div", {}, h("p", { role: "status" }, this.now), this.next)), h("div", { class: "meters" }, h("dl", {}, h("div", {}, this.clockName, this.clock), h("div", {}, h("dt", {}, "Model calls"), this.spent)), this.acts));
     this.slot = h("div", {});
     this.warned = h("div", { class: "warned" });
-    this.held = h("div", {});
+    this.answers = h("div", {});
     this.rounds = h("div", { class: "rounds" });
     this.found = h("p", { class: "small quiet" });
     this.sources = h("ol", {});
     this.drawer = h("aside", { class: "drawer", "aria-labelledby": "evidence", tabindex: 0, hidden: true }, h("h2", { class: "h", id: "evidence" }, "Evidence"), this.found, this.sources);
-    root.replaceChildren(this.title, this.status, this.slot, h("div", { class: "cols" }, h("div", {}, this.held, this.warned, this.rounds), this.drawer));
+    root.replaceChildren(this.title, this.status, this.slot, h("div", { class: "cols" }, h("div", {}, this.answers, this.warned, this.rounds), this.drawer));
   }
 
   /** Shows the current step, and the next one. */
@@ -40,14 +40,14 @@ export class Floor {
   /** Sets the running steps, {agent, round, doing}[]; only the table of answers is drawn again. */
   working(all) {
     this.busy = all;
-    if (this.told) this.#holding();
+    if (this.told) this.#drawAnswers();
   }
 
   /** `told` is the server's description of the debate; `more` is called if the user unfolds another round. */
   async show(told, more) {
     Object.assign(this, { told, more });
     sync(this.warned, told.warned.map(([lead, said]) => ({ key: lead + said, state: 0, make: () => h("p", { class: "warning small", dir: "auto" }, h("b", {}, lead), ` ${said}`) })));
-    this.#holding();
+    this.#drawAnswers();
     const breath = slices();
     const last = told.parts.length - 1;
     const shown = told.parts.map((part, i) => ({ part, last: i === last })).reverse();
@@ -58,7 +58,7 @@ export class Floor {
 
   // --- the agents' answers ---
 
-  #holding() {
+  #drawAnswers() {
     const { names, timeline, most, declared } = this.told;
     const busy = this.busy ?? [];
     const now = (this.at = Math.max(0, ...busy.map(({ round }) => round ?? 0)) || this.at || 0); // between two steps, the round stays the same
@@ -70,11 +70,11 @@ export class Floor {
     const later = most && most <= MOST_COLUMNS && !decided ? Array.from({ length: most }, (_, i) => i + 1).filter((one) => one > Math.max(0, ...rounds)) : [];
     const rows = new Map((timeline?.rows ?? []).map((row) => [row.who, row]));
     if (!many) for (const [name, about] of Object.values(names).slice(0, declared)) if (!rows.has(name)) rows.set(name, { who: name, about, cells: [] });
-    if (!rows.size) return this.held.replaceChildren();
+    if (!rows.size) return this.answers.replaceChildren();
     const work = new Map(busy.filter(({ agent }) => agent).map((one) => [names[one.agent]?.[0] ?? one.agent, one]));
     const silent = many ? busy.filter(({ agent, round }) => agent && round === now).length : 0;
     const state = [[...rows.values()], rounds, later, now, [...work].map(([who, one]) => [who, one.round, one.doing]), silent, timeline?.why];
-    sync(this.held, [{ key: "held", state, make: () => this.#table({ rows, rounds, later, now, work, silent, decided, many }) }]);
+    sync(this.answers, [{ key: "answers", state, make: () => this.#table({ rows, rounds, later, now, work, silent, decided, many }) }]);
     this.#scroll(now);
   }
 
@@ -92,7 +92,7 @@ export class Floor {
     const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? "to come" : "if needed"))), decision(row)));
     if (silent) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${silent} ${silent === 1 ? "agent" : "agents"}`)))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
-    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it went on"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
+    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it continued"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
     const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
     const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what", onscroll: () => (this.left = region.scrollLeft) }); // reading it later would force a layout
     region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
@@ -102,7 +102,7 @@ export class Floor {
 
   /** Scrolls to a new round on a narrow screen; else keeps the user's scroll position. */
   #scroll(now) {
-    const region = this.held.firstChild;
+    const region = this.answers.firstChild;
     const here = now !== this.sighted && region.querySelector("th.here");
     if (here) region.scrollLeft = here.offsetLeft + here.offsetWidth - region.clientWidth;
     else if (this.left && region !== this.region) region.scrollLeft = this.left;

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid5
 
 from moot.core.errors import UserError
-from moot.core.files import not_kept, write_whole
+from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home
 from moot.evals._benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
 from moot.graphs import load_graph
@@ -105,19 +105,19 @@ def parse_batch(asked: Any) -> Batch:
         UserError: a field is not valid.
     """
     try:
-        batch = _shape().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+        batch = _batch_adapter().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     except (ValidationError, TypeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
-        raise UserError(f"This is not a batch ({said}).", kind="bad_request") from error
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
+        raise UserError(f"This is not a batch ({problem}).", kind="bad_request") from error
     if not ID.fullmatch(batch.id) or not 1 <= batch.at_once <= MOST_AT_ONCE or not (batch.max_cost or 1) > 0:
-        said = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
-        raise UserError(f"This is not a batch: {said}", kind="bad_request")
+        problem = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
+        raise UserError(f"This is not a batch: {problem}", kind="bad_request")
     name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
     return replace(batch, name=name, stopped="", ended=False, faults={})
 
 
-def _shape() -> TypeAdapter[Batch]:
+def _batch_adapter() -> TypeAdapter[Batch]:
     return TypeAdapter(Batch)
 
 
@@ -137,7 +137,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     try:
         new.mkdir(mode=0o700, parents=True)
         try:
-            write_whole(new / CLAIMS, "\n".join(lines) + "\n", private=True)
+            write_atomically(new / CLAIMS, "\n".join(lines) + "\n", private=True)
             found = list(ClaimsFile(new / CLAIMS))
             if bad := [row for row in found if isinstance(row, BadRow)]:
                 more = f" {len(bad) - 1} more cannot be used." if len(bad) > 1 else ""
@@ -147,7 +147,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
         finally:
             shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
-        raise not_kept("Batches", folder, error) from error
+        raise storage_error("Batches", folder, error) from error
     return [row for row in found if isinstance(row, ClaimRow)]
 
 
@@ -161,11 +161,11 @@ def store_batch(batch: Batch) -> None:
     try:
         _write(folder, batch)
     except OSError as error:
-        raise not_kept("Batches", folder, error) from error
+        raise storage_error("Batches", folder, error) from error
 
 
 def _write(folder: Path, batch: Batch) -> None:
-    write_whole(folder / ASKED, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
+    write_atomically(folder / ASKED, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
 
 
 def load(id: str) -> Batch:
@@ -176,7 +176,7 @@ def load(id: str) -> Batch:
     """
     file = folder_of(id) / ASKED
     try:
-        return _shape().validate_json(file.read_bytes())
+        return _batch_adapter().validate_json(file.read_bytes())
     except ValueError as error:
         raise UserError(
             f"{file} is damaged. Delete its folder, and start the batch again.", kind="invalid_file"
@@ -219,8 +219,8 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
 
 def ids() -> list[str]:
     """The ids of all batches, newest first."""
-    kept = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
-    return [folder.name for folder in sorted(kept, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
+    folders = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
+    return [folder.name for folder in sorted(folders, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
 
 
 def delete(id: str) -> None:

@@ -1,5 +1,4 @@
-"""Figures from inside a debate that the sources report beside verdicts. They are small, so that no document stays in
-memory.
+"""Figures of single debates that the papers report. They are computed at once, so that no document stays in memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
@@ -30,7 +29,11 @@ class AgentAnswer(NamedTuple):
 
 
 class JudgeChoice(NamedTuple):
-    """A judge's choice between two answers with different scores: did it take the higher one, and which were right?"""
+    """A judge's choice between two answers with different scores.
+
+    ``higher``: whether it took the answer with the higher score. ``right`` and ``other_right``: whether the answer with
+    the higher score, and the other one, are right.
+    """
 
     higher: bool
     right: bool
@@ -40,9 +43,9 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round whether all agents gave one answer. ``followed``: by score, the judge's choice.
-    ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR. ``context``: each agent's mean
-    prompt length in a round, in tokens.
+    ``agreed``: for each round whether all agents gave one answer. ``followed``: the judge's choice, for each kind of
+    score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
+    `moot.evals._stats.debate_measures`). ``context``: each agent's mean prompt length in a round, in tokens.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -54,7 +57,7 @@ class DebateFigures(NamedTuple):
     context: Mapping[str, float | None]
 
 
-def inside_of(document: Document, right: Right) -> DebateFigures:
+def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
     """Compute the figures of a debate.
 
     Args:
@@ -83,7 +86,7 @@ def votes_by_round(document: Document) -> dict[int, list[Any]]:
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
-    """Every agent's answer of every round, in order; if an agent gave several samples in a round, each of them."""
+    """Every agent's answers in every round, in order; an agent that gave several samples has several answers."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return tuple(
         AgentAnswer(
@@ -97,7 +100,7 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 
 
 def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
+    """Whether the judge took the answer of the debater with the higher average, for each kind of score (S0, figure 4).
 
     A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average
     scores that the judge is shown.
@@ -107,29 +110,30 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
     last = {turn["agent"]: turn.get("answer") for turn in document["turns"] if turn["step"] == "respond"}
     if len(last) != 2 or None in last.values() or document["answer"] is None:
         return {}
-    (one, first), (other, second) = last.items()
+    (agent, answer), (other_agent, other_answer) = last.items()
     task = document["task"]
-    if same_answer(task, str(first), str(second)):
+    if same_answer(task, str(answer), str(other_answer)):
         return {}
     found = {}
     for name in METRICS:
-        mine, theirs = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
-        if mine is not None and theirs is not None and mine != theirs:
-            high, low = (str(first), str(second)) if mine > theirs else (str(second), str(first))
+        score, other_score = (document["scores"].get(speaker, {}).get(name) for speaker in (agent, other_agent))
+        if score is not None and other_score is not None and score != other_score:
+            answers = (str(answer), str(other_answer))
+            high, low = answers if score > other_score else answers[::-1]
             found[name] = JudgeChoice(same_answer(task, high, document["answer"]), right(high), right(low))
     return found
 
 
-def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
-    """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
+def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
+    """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
 
-    A debate that has ended keeps its last state in later rounds.
+    A debate that has ended keeps its last state in later rounds. The result is empty if no round has several agents.
     """
-    held = [inside.agreed for inside in insides if inside.agreed]
-    rounds = sorted({round for agreed in held for round in agreed})
+    agreements = [debate.agreed for debate in figures if debate.agreed]
+    rounds = sorted({round for agreed in agreements for round in agreed})
 
-    def then(agreed: Mapping[int, bool], round: int) -> bool:
+    def in_consensus(agreed: Mapping[int, bool], round: int) -> bool:
         before = [number for number in agreed if number <= round]
         return agreed[max(before)] if before else False
 
-    return {round: sum(then(agreed, round) for agreed in held) / len(held) for round in rounds}
+    return {round: sum(in_consensus(agreed, round) for agreed in agreements) / len(agreements) for round in rounds}

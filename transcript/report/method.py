@@ -9,10 +9,10 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_title
-from moot.nodes._models.equal_cost import SAID
+from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._texts.task import TASKS, full_answer
-from moot.retrievers._evidence import given_in
+from moot.retrievers._evidence import given_evidence
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, control_lines
 from moot.transcript.line import count_with_noun, format_duration, has_rounds, list_of
@@ -29,32 +29,32 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
         ("Model", models(document)),
-        ("Took", cost_in_words(document)),
+        ("Time and usage", cost_in_words(document)),
         ("Cost", cost(document)),
         ("Version", f"moot {document['moot_version']}"),
     ]
-    if told := control_in_words(document):
-        facts.append(("Beside it", told))
-    return [*facts, *(("Kept as", one) for one in ids)]
+    if control := control_in_words(document):
+        facts.append(("Control", control))
+    return [*facts, *(("Stored as", one) for one in ids)]
 
 
 def control_in_words(document: Mapping[str, Any]) -> str:
     """The control that was run after a debate, in words; empty if there was none."""
-    if (told := document.get("beside")) is None:
+    if (beside := document.get("beside")) is None:
         return ""
-    held, error, name = told["document"], told["error"], graph_title(told["control"])
-    if held is None or held["status"] != "done":
+    run, error, name = beside["document"], beside["error"], graph_title(beside["control"])
+    if run is None or run["status"] != "done":
         why = f": {plain(in_words(error['detail']))}" if error else ", as it was interrupted."
         return f"{name} came to no verdict{why}"
-    task, own, its = document["task"], held["answer"], document["answer"]
+    task, own, its = document["task"], run["answer"], document["answer"]
     if own is None or its is None:
         compared = "as the debate" if own is its else "unlike the debate"
     else:
         compared = compared_words(task, own, its)
     kind = answer_kind(task, own)
-    said = plain(full_answer(task, own)) if kind == "text" else answer_word(kind, own)
+    answer = plain(full_answer(task, own)) if kind == "text" else answer_word(kind, own)
     *_, taken = control_lines(document)
-    return f"{name}, at equal {SAID[told['equal']]}: {said}, {compared}. {cost(held)}. {taken.text}"
+    return f"{name}, at equal {BUDGET_NAMES[beside['equal']]}: {answer}, {compared}. {cost(run)}. {taken.text}"
 
 
 def models(document: Mapping[str, Any]) -> str:
@@ -72,12 +72,12 @@ def cost_in_words(document: Mapping[str, Any]) -> str:
     """Time, rounds, calls and tokens."""
     usage = document["usage"]
     rounds = f"{count_with_noun(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
-    told = f"{format_duration(document['seconds'])}, {rounds}{count_with_noun(usage['calls'], 'model call')}, "
-    told += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
+    text = f"{format_duration(document['seconds'])}, {rounds}{count_with_noun(usage['calls'], 'model call')}, "
+    text += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
     if usage.get("uncounted"):
-        told += f"; the tokens of {count_with_noun(usage['uncounted'], 'call')} are not known"
-    kept = sum(bool(call.get("from_ledger")) for call in document["calls"])
-    return told + (f"; {count_with_noun(kept, 'call')} had been made before and cost nothing" if kept else "")
+        text += f"; the tokens of {count_with_noun(usage['uncounted'], 'call')} are not known"
+    replayed = sum(bool(call.get("from_ledger")) for call in document["calls"])
+    return text + (f"; {count_with_noun(replayed, 'call')} came from the ledger and cost nothing" if replayed else "")
 
 
 def cost(document: Mapping[str, Any]) -> str:
@@ -108,11 +108,11 @@ def command(document: Mapping[str, Any]) -> str:
         if name in ("model", "corpus") and isinstance(value, str):
             words += [f"--{name}", value]
         else:
-            words += ["--set", f"{name}={value if _plain(value) else json.dumps(value, ensure_ascii=False)}"]
+            words += ["--set", f"{name}={value if _is_plain_text(value) else json.dumps(value, ensure_ascii=False)}"]
     return shlex.join(words)
 
 
-def _plain(value: Any) -> bool:
+def _is_plain_text(value: Any) -> bool:
     """Whether ``--set`` reads a text unchanged."""
     if not isinstance(value, str):
         return False
@@ -125,7 +125,7 @@ def _plain(value: Any) -> bool:
 
 def not_in_command(document: Mapping[str, Any]) -> str:
     """The inputs that the command does not repeat; empty if there are none."""
-    given = len(given_in(document["evidence"]))
+    given = len(given_evidence(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
     found = [f"the {count_with_noun(given, 'text')} given with the claim"] if given else []
     found += ["what a person said"] if asked else []

@@ -13,7 +13,7 @@ import pytest
 from moot.core.postgres.connection import Postgres
 
 from tests.conftest import running_stub
-from tests.service.running import TOKENS, Service, lacking, running_service
+from tests.service.running import TOKENS, Service, missing_requirements, running_service
 from tests.telemetry.receiver import Receiver, receiving
 from tests.telemetry.test_server import sample
 from tests.web.conftest import CHROMIUM
@@ -22,9 +22,12 @@ from tests.web.test_browser import start
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(900),
+]
 
-OF_METRICS = "prometheus-battery-staple"
+METRICS_TOKEN = "prometheus-battery-staple"
 SETTINGS = {"model": "openai:gpt-4o-mini", "max_rounds": 4}
 CALLS = 3 * 4
 AT_ONCE = 3
@@ -42,8 +45,8 @@ def receiver() -> Iterator[Receiver]:
 def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Service]:
     """A service that sends its spans and metrics to the receiver, and offers its metrics to Prometheus."""
     folder = tmp_path_factory.mktemp("watched")
-    said = {**receiver.environment, "MOOT_METRICS_TOKEN": OF_METRICS}
-    with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, said) as found:
+    variables = {**receiver.environment, "MOOT_METRICS_TOKEN": METRICS_TOKEN}
+    with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, variables) as found:
         yield found
 
 
@@ -67,7 +70,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
     assert faults == []
 
 
-def who_works(service: Service) -> str:
+def worker_of(service: Service) -> str:
     """The worker of a run."""
     with closing(Postgres(service.postgres.url)) as postgres:
         query = "SELECT claimed_by FROM runs WHERE status = 'running'"
@@ -80,7 +83,7 @@ async def verdict_of(page: Page, service: Service, claim: str, tmp_path: Path) -
     """Wait for the verdict on the page; the list of past checks shows one, too."""
     await page.locator(".verdict h2").wait_for()
     await page.screenshot(path=tmp_path / "verdict.png", full_page=True)
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         [listed] = bob.get("/moot/api/debates", params={"q": claim}).json()["debates"]
         assert listed["status"] == "done"
         document = bob.get(f"/moot/api/debates/{listed['id']}/json").json()
@@ -93,10 +96,10 @@ async def test_the_page_continues_if_the_worker_of_its_debate_is_killed(
     before = len(watched.stub.prompts())
     await start(page, "Herons are grey.", SETTINGS, graph="society_of_minds")
     await page.locator(".turn").first.wait_for()
-    killed = who_works(watched)
+    killed = worker_of(watched)
     watched.kill(killed)
     await page.screenshot(path=tmp_path / "killed.png", full_page=True)
-    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes it
+    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes the debate
     assert len(watched.stub.prompts()) - before <= CALLS + AT_ONCE
     watched.start(killed)
     await asyncio.to_thread(watched.wait_for, lambda: watched.is_ready(killed), f"{killed} is not ready")
@@ -114,14 +117,14 @@ async def test_the_page_continues_if_its_web_process_is_killed(page: Page, watch
 
 
 def test_workers_have_metrics(watched: Service, receiver: Receiver) -> None:
-    with watched.of("bob") as bob:
+    with watched.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "MARKED: terns dive."}}
         bob.post("/runs/wait", json={**asked, "context": {"model": SETTINGS["model"]}}).raise_for_status()
     shown = []
     for name in ("page", "worker-1", "worker-2"):
         url, named = f"http://127.0.0.1:{watched.ports[name]}/metrics", {"Host": f"{name}:8000"}
-        shown.append(httpx.get(url, headers={**named, **bearer(OF_METRICS)}).raise_for_status().text)
-        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # it includes all users
+        shown.append(httpx.get(url, headers={**named, **bearer(METRICS_TOKEN)}).raise_for_status().text)
+        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # metrics include all users
             assert httpx.get(url, headers={**named, **headers}).status_code == 401
     assert DONE not in shown[0]  # the page runs no debates
     done = [sample(text, DONE, 'moot_status="done"') for text in shown[1:] if DONE in text]

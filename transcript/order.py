@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Floor(Generic[T]):
-    """The debate that is shown now. Events of other debates wait until its round is over.
+class DebateOrder(Generic[T]):
+    """Decides which of several concurrent debates to show. The others wait until the round of the shown one is over.
 
     Args:
         first: the debate that is shown first.
@@ -20,23 +20,23 @@ class Floor(Generic[T]):
         self.over: set[str] = set()
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
-    def add_event(self, debate: str, round: int, said: T, *, last: bool = False) -> list[T]:
+    def add_event(self, debate: str, round: int, event: T, *, last: bool = False) -> list[T]:
         """Adds an event in a round of a debate (``last``: the last one). Returns the events to show now, in order."""
-        self.waiting.setdefault(debate, deque()).append((round, said, last))
-        heard = []
+        self.waiting.setdefault(debate, deque()).append((round, event, last))
+        shown = []
         while waiting := self._next():
-            _, said, last = waiting.popleft()
-            heard.append(said)
+            _, event, last = waiting.popleft()
+            shown.append(event)
             if last:
                 self.over.add(self.debate)
-        return heard
+        return shown
 
     def rest(self) -> list[T]:
         """All waiting events, because the debate that is shown has ended."""
         order = sorted(self.waiting, key=lambda name: name != self.debate)
-        heard = [said for debate in order for _, said, _ in self.waiting[debate]]
+        shown = [event for debate in order for _, event, _ in self.waiting[debate]]
         self.waiting.clear()
-        return heard
+        return shown
 
     def _next(self) -> deque[tuple[int, T, bool]] | None:
         """The queue to show next, if any: of the same round, or of another debate once the round is over."""

@@ -22,7 +22,7 @@ QUIET = {"scoring": "consensus_only", "embedder": "openai:stub-embedding", "atte
 
 @pytest.fixture(autouse=True)
 def stub(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> StubEndpoint:
-    """Debaters disagree, so there is a second round. The address of Wikipedia is a closed port."""
+    """An endpoint with debaters that disagree, so there is a second round. Wikipedia's address is a closed port."""
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     return start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
 
@@ -35,7 +35,7 @@ async def debate(name: str = "tool_mad", **settings: Any) -> dict[str, Any]:
     return document
 
 
-def read(document: dict[str, Any]) -> set[tuple[str, str]]:
+def sources_read(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {(reading["requested"], reading["retriever"]) for reading in document["corpora"]}
 
 
@@ -47,11 +47,11 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
     server = await starter(serve, monkeypatch)(WIKIPEDIA)
     document = await debate(models=MODELS)
     assert (document["status"], document["rounds"]) == ("done", 2)
-    assert read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
+    assert sources_read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
     encyclopaedia, instead = stand_ins(document)  # once each, despite two rounds
     assert "`web` was asked for; wikipedia was read in its place" in instead + encyclopaedia
     assert "`chroma` was asked for without a corpus; moot's small demo corpus" in instead + encyclopaedia
-    assert len(server.paths) == 3  # one search before the debate, one a round
+    assert len(server.paths) == 3  # one search before the debate, one per round
 
 
 async def test_if_wikipedia_is_unreachable_the_debate_fails(stub: StubEndpoint) -> None:
@@ -65,7 +65,7 @@ async def test_if_wikipedia_is_unreachable_the_debate_fails(stub: StubEndpoint) 
     for name, option in options.items():  # the options named by the error work
         other = parse_settings(load_graph(name).settings, [option], {"model": "openai:stub"})
         document = await debate(name, **other.model_dump())
-        assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in read(document)) == ("done", True)
+        assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in sources_read(document)) == ("done", True)
     document = await debate("madke", model="openai:stub", corpus="demo-encyclopaedia")
     assert (document["status"], {r["retriever"] for r in document["corpora"]}) == (
         "done",
@@ -93,7 +93,7 @@ async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
 ) -> None:
     server = await starter(serve, monkeypatch)(WIKIPEDIA)
     document = await debate("madke", model="openai:stub")
-    assert read(document) == {("wikipedia", "wikipedia"), ("web", "wikipedia")}
+    assert sources_read(document) == {("wikipedia", "wikipedia"), ("web", "wikipedia")}
     assert len(server.paths) == 2
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * len(document["evidence"])
     fails_later = starter(serve, monkeypatch)
@@ -117,7 +117,7 @@ async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
 )
 async def test_the_demo_corpora_are_fallbacks(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
     document = await debate(**settings)
-    assert read(document) == found
+    assert sources_read(document) == found
     assert [detail.split("`")[1] for detail in stand_ins(document)] == warned
 
 

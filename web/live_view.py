@@ -11,7 +11,7 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.report import head
 from moot.transcript.report.names import Names
 from moot.transcript.report.record import parts, timeline
@@ -35,18 +35,18 @@ STEPS: Mapping[str, tuple[str, str]] = {
     "open": ("prepare", "opening models and sources"),
     "close": ("end", "writing the result"),
     **dict.fromkeys(
-        ("formulate_query", "stance_queries", "refine_query", "state_gap"), ("search", "thinking what to search for")
+        ("formulate_query", "stance_queries", "refine_query", "state_gap"), ("search", "formulating a query")
     ),
     **dict.fromkeys(("retrieve", "seed_retrieval", "tools", "admit_discoveries"), ("search", "searching")),
     **dict.fromkeys(
         ("gather_queries", "gather_challenges", "gather_testimony", "gather_samples", "share"),
         ("search", "collecting what was found"),
     ),
-    "select": ("search", "choosing what helps it"),
-    "check_gate": ("check", "checking whether the first answers settle it"),
+    "select": ("search", "selecting evidence"),
+    "check_gate": ("check", "checking whether the first answers suffice"),
     "debate": ("answer", "debating"),
-    "group_origins": ("check", "telling the origins of the evidence apart"),
-    "premises": ("search", "taking the claim apart"),
+    "group_origins": ("check", "grouping the evidence by origin"),
+    "premises": ("search", "splitting the claim into premises"),
     **dict.fromkeys(("disclose", "challenge"), ("search", "negotiating the evidence")),
     **dict.fromkeys(("weigh_exhibit", "rule", "rule_on_expert"), ("check", "ruling on the evidence")),
     **dict.fromkeys(("respond", "answer", "agent", "model"), ("answer", "writing its answer")),
@@ -68,15 +68,15 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ),
         ("check", "checking the answers"),
     ),
-    **dict.fromkeys(("score_peers", "weigh_edges"), ("check", "weighing who hears whom")),
+    **dict.fromkeys(("score_peers", "weigh_edges"), ("check", "deciding who hears whom")),
     **dict.fromkeys(("moderate", "close_round"), ("check", "closing the round")),
     "summarise": ("check", "summing up"),
-    **dict.fromkeys(("compile_record", "gather_debates"), ("decide", "putting the record together")),
+    **dict.fromkeys(("compile_record", "gather_debates"), ("decide", "compiling the record")),
     **dict.fromkeys(("judge", "decide", "vote", "conclude"), ("decide", "deciding")),
-    "robustness": ("decide", "asking what the verdict depends on"),
+    "robustness": ("decide", "testing what the verdict depends on"),
     **dict.fromkeys(
         ("review_queries", "review_query", "review_premises", "review_evidence", "human_review", "human_remark"),
-        ("person", "giving you the floor"),
+        ("person", "waiting for your reply"),
     ),
 }
 """By node name: the kind of step, and its description in words."""
@@ -96,28 +96,28 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
     Raises:
         UserError: the graph or the settings are not known, or the parts are inconsistent.
     """
-    with fitting():
+    with checked_parts():
         system = load_graph(str(document.get("graph")))
         settings = checked_settings(system.settings, dict(document.get("settings") or {}), system.name)
         whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
         names, sources = Names(whole), Sources(whole)
-        held = timeline(whole, names)
-        told = parts(whole, sources, names) if whole["task"] else []
+        answers = timeline(whole, names)
+        all_parts = parts(whole, sources, names) if whole["task"] else []
         listed = [_source(sources, names, id) for id in [*sources.quoted, *sources.unquoted][:MOST_SOURCES]]
         speakers = dict.fromkeys([*names.declared, *(turn["agent"] for turn in whole["turns"])])
         return {
             "names": {agent: [names(agent), names.speaker_facts(agent)] for agent in speakers},
             "declared": len(names.declared),
             "most": whole["settings"].get("max_rounds", whole["settings"].get("rounds")),
-            "timeline": asdict(held) if held else None,
+            "timeline": asdict(answers) if answers else None,
             "parts": [
-                asdict(part if part is told[-1] or part.heading in wanted else replace(part, cards=[], notes=[]))
-                for part in told
+                asdict(part if part is all_parts[-1] or part.heading in wanted else replace(part, cards=[], notes=[]))
+                for part in all_parts
             ],
             "sources": listed,
             "count": len(sources.pieces),
             "quoted": len(sources.quoted),
-            "warned": [[lead, said] for lead, said in head.warned_of(whole)] if whole["task"] else [],
+            "warned": [[lead, text] for lead, text in head.verdict_warnings(whole)] if whole["task"] else [],
         }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from moot.retrievers import Evidence, Passage, WorldError, index_passages, make_evidence, open_encoder, open_retriever
-from moot.retrievers._encoders import FEW, REMEMBERED, Remembering, Vector, encode, load_sentence_encoder, vectors_of
+from moot.retrievers._encoders import CACHED_TEXTS, FEW, Vector, VectorCache, encode, load_sentence_encoder, vectors_of
 from moot.retrievers._evidence import encoded_text
 from moot.retrievers._normalise import Rules, normalise
 
@@ -40,7 +40,7 @@ async def stub(start_stub: StartStub, empty_home: Path) -> StubEndpoint:
     return endpoint
 
 
-def asked(stub: StubEndpoint) -> list[int]:
+def texts_per_request(stub: StubEndpoint) -> list[int]:
     """The number of texts in each embedding request so far."""
     return [call["inputs"] for call in stub.calls() if call["structured"] == "embedding"]
 
@@ -60,12 +60,12 @@ def piece(text: str) -> Evidence:
 async def test_texts_of_a_corpus_are_not_embedded_again(stub: StubEndpoint, kind: str) -> None:
     encoder: Any = await open_encoder(STUB)
     found = await (await open_retriever(f"{kind}:pumps", encoder=STUB)).search("water pump", 4)
-    before = asked(stub)
+    before = texts_per_request(stub)
     vectors = await vectors_of(found, encoder)
-    assert asked(stub) == before
+    assert texts_per_request(stub) == before
     assert len(found) == 4
-    anew = await encoder._asked([encoded_text(p["title"], p["text"]) for p in found])
-    assert list(map(cosine, vectors, anew)) == pytest.approx([1] * 4, abs=1e-6)
+    again = await encoder._request_all([encoded_text(p["title"], p["text"]) for p in found])
+    assert list(map(cosine, vectors, again)) == pytest.approx([1] * 4, abs=1e-6)
     assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 4, abs=1e-6)
     assert {type(x) for v in vectors for x in v} == {float}
 
@@ -89,12 +89,15 @@ async def test_texts_of_other_sources_are_encoded_once(stub: StubEndpoint) -> No
     encoder = await open_encoder(STUB)
     lexical = await (await open_retriever("bm25:pumps")).search("water pump", 4)
     dense = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
-    before = asked(stub)
+    before = texts_per_request(stub)
     vectors = await vectors_of([*dense, *lexical, piece("A web page.")], encoder)
     assert dense[0]["id"] in {p["id"] for p in lexical}
-    assert asked(stub) == [*before, len(lexical)]  # the web page, and `lexical` without the piece in `dense`
+    assert texts_per_request(stub) == [
+        *before,
+        len(lexical),
+    ]  # the web page, and `lexical` without the piece in `dense`
     assert await vectors_of([*dense, *lexical, piece("A web page.")], encoder) == vectors
-    assert asked(stub) == [*before, len(lexical)]
+    assert texts_per_request(stub) == [*before, len(lexical)]
 
 
 async def test_the_whole_text_of_an_excerpt_is_cached(stub: StubEndpoint) -> None:
@@ -102,18 +105,18 @@ async def test_the_whole_text_of_an_excerpt_is_cached(stub: StubEndpoint) -> Non
     found = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
     [cut] = normalise([found], Rules(1, max_tokens=18), datetime.now(UTC))
     assert "shown" in cut
-    before = asked(stub)
+    before = texts_per_request(stub)
     await vectors_of([cut], encoder)
-    assert asked(stub) == before
+    assert texts_per_request(stub) == before
 
 
 async def test_without_results_there_are_no_texts_to_encode(stub: StubEndpoint) -> None:
-    before = asked(stub)
+    before = texts_per_request(stub)
     assert await vectors_of([], await open_encoder(STUB)) == []
     hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
     hybrid._rows.clear()  # the cache is empty
     assert await hybrid.search("water", 3) == []
-    assert asked(stub) == [*before, 1]
+    assert texts_per_request(stub) == [*before, 1]
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
@@ -123,27 +126,28 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     encoder = await open_encoder(STUB)
     given = await encoder.embed(["some", "words"])
     encoder.remember(["b", "d"], given)
-    before = asked(stub)
+    before = texts_per_request(stub)
     vectors = await encoder.embed(["a", "b", "c", "d", "a"])
-    assert asked(stub) == [*before, 2]  # each text once
+    assert texts_per_request(stub) == [*before, 2]  # each text once
     assert [vectors[1], vectors[3]] == given
     assert vectors[0] == vectors[4] == (await encoder.embed(["a"]))[0]
     assert vectors[2] == (await encoder.embed(["c"]))[0]
-    assert asked(stub) == [*before, 2]  # those answers are cached
+    assert texts_per_request(stub) == [*before, 2]  # their vectors are cached
     many = [str(n) for n in range(FEW + 1)]
     assert await encoder.embed(many) == await encoder.embed(many)
-    assert asked(stub) == [*before, 2, FEW + 1, FEW + 1]  # those of a long list are not: it may be a corpus
+    # vectors of a long list are not cached: it may be a corpus
+    assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]
 
 
 async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
-    monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(said))).url + "/v1")
+    response: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
+    monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(response))).url + "/v1")
     encoder = await open_encoder("openai:m")
     encoder.remember(["a"], [[1.0, 0.0, 0.0]])
     assert await encoder.embed(["a"]) == [[1.0, 0.0, 0.0]]
     with pytest.raises(WorldError, match="different lengths"):
         await encoder.embed(["a", "b"])
-    said["data"] *= 2
+    response["data"] *= 2
     with pytest.raises(WorldError, match="2 vectors for 1 texts"):
         await encoder.embed(["a", "b"])
 
@@ -161,34 +165,34 @@ async def test_long_lists_are_cached_too() -> None:
 
 
 def test_the_cache_is_bounded_and_keeps_recently_used_vectors() -> None:
-    memory = Remembering()
-    texts = [str(i) for i in range(REMEMBERED)]
-    memory.remember(texts, [[1.0]] * REMEMBERED)
-    assert len(memory.remembered(texts)) == REMEMBERED
-    assert memory.remembered(["1"]) == {"1": [1.0]}
+    memory = VectorCache()
+    texts = [str(i) for i in range(CACHED_TEXTS)]
+    memory.remember(texts, [[1.0]] * CACHED_TEXTS)
+    assert len(memory.cached(texts)) == CACHED_TEXTS
+    assert memory.cached(["1"]) == {"1": [1.0]}
     memory.remember(["0", "new", "newer"], [[2.0]] * 3)
-    assert memory.remembered(["0", "1", "2", "3", "4", "new"]) == {"0": [2.0], "1": [1.0], "4": [1.0], "new": [2.0]}
-    memory.remember([f"{i} more" for i in range(3 * REMEMBERED)], [[3.0]] * 3 * REMEMBERED)
-    assert len(memory._vectors) == REMEMBERED
+    assert memory.cached(["0", "1", "2", "3", "4", "new"]) == {"0": [2.0], "1": [1.0], "4": [1.0], "new": [2.0]}
+    memory.remember([f"{i} more" for i in range(3 * CACHED_TEXTS)], [[3.0]] * 3 * CACHED_TEXTS)
+    assert len(memory._vectors) == CACHED_TEXTS
 
 
 async def test_an_encoders_cache_keeps_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(REMEMBERED)))
+    monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(CACHED_TEXTS)))
     await encoder.embed(["one more", "and another"])
-    assert len(encoder._vectors) == REMEMBERED
-    assert encoder.remembered(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
+    assert len(encoder._vectors) == CACHED_TEXTS
+    assert encoder.cached(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
 
 
 def test_threads_share_a_cache() -> None:
-    memory = Remembering()
+    memory = VectorCache()
 
     def use(thread: int) -> None:
         for i in range(400):
             texts = [str(n) for n in range(i * 30 + thread, i * 30 + thread + 20)]
             memory.remember(texts, [[float(text)] for text in texts])
-            assert all(vector == [float(text)] for text, vector in memory.remembered(texts).items())
+            assert all(vector == [float(text)] for text, vector in memory.cached(texts).items())
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(use, range(8)))
-    assert len(memory._vectors) == REMEMBERED
+    assert len(memory._vectors) == CACHED_TEXTS

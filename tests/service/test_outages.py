@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.service.running import OURS, Service, begin, lacking, rows, status
+from tests.service.running import OURS, Service, begin, missing_requirements, rows, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def all_is_there_again(service: Service) -> Iterator[None]:
+def start_stopped_services(service: Service) -> Iterator[None]:
     """Start the services that a failed test left stopped."""
     yield
     if service.processes["redis"].poll() is not None:
@@ -24,17 +27,17 @@ def all_is_there_again(service: Service) -> Iterator[None]:
         service.wait_for(lambda name=name: service.is_ready(name), f"{name} is not ready")  # type: ignore[misc]
 
 
-def said(service: Service, path: str) -> list[int]:
+def responses_of(service: Service, path: str) -> list[int]:
     """The responses of the page's process and a worker on a public route."""
     return [httpx.get(f"http://127.0.0.1:{service.ports[name]}{path}", timeout=60).status_code for name in OURS[:2]]
 
 
 def test_debates_start_and_end_without_redis(service: Service) -> None:
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         under_way = begin(bob, "Anise is a star.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, under_way) == "interrupted", "nobody is asked")
         service.kill("redis")
-        assert said(service, "/ok") == said(service, "/ready") == [200, 200]
+        assert responses_of(service, "/ok") == responses_of(service, "/ready") == [200, 200]
         places = [begin(bob, f"Anise has {number} tips.", "standard_prompting") for number in range(3)]
         service.wait_for(lambda: all(status(bob, one) == "success" for one in places), f"lost: {rows(service)}")
         service.start("redis")
@@ -45,21 +48,21 @@ def test_debates_start_and_end_without_redis(service: Service) -> None:
 
 
 def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) -> None:
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         before = len(service.stub.calls())
         place = begin(bob, "Rosemary is a shrub.")
         service.wait_for(lambda: len(service.stub.calls()) > before, "no calls")
     service.postgres.stop()
-    assert said(service, "/ok") == [200, 200]
-    assert said(service, "/ready") == [503, 503]
+    assert responses_of(service, "/ok") == [200, 200]
+    assert responses_of(service, "/ready") == [503, 503]
     for method, path in (("GET", "/moot/api/debates"), ("POST", "/threads"), ("GET", f"/moot/debates/{place[1]}")):
-        with service.of("bob") as bob:  # a server that has failed closes the connection
+        with service.client_of("bob") as bob:  # a server that has failed closes the connection
             answer = bob.request(method, path, json={} if method == "POST" else None, timeout=60)
         assert answer.status_code >= 500, (path, answer.text)
-        assert "127.0.0.1" not in answer.text, "an address is nobody's business"
+        assert "127.0.0.1" not in answer.text, "the response shows an address"
     service.postgres.start()
-    service.wait_for(lambda: said(service, "/ready") == [200, 200], "not ready again")
-    with service.of("bob") as bob:
+    service.wait_for(lambda: responses_of(service, "/ready") == [200, 200], "not ready again")
+    with service.client_of("bob") as bob:
         ended = ("success", "error", "interrupted")
         service.wait_for(lambda: status(bob, place) in ended, f"it goes on: {rows(service)}")
         [listed] = bob.get("/moot/api/debates", params={"q": "Rosemary"}).json()["debates"]

@@ -36,18 +36,18 @@ def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: text.replace("\n---\n", "\n"), "a line --- between"),
-        (lambda text: text + "\n{evidance}", r"nothing to put for \{evidance\}; known are asks, claim, evidence"),
+        (lambda text: text + "\n{evidance}", r"\{evidance\} is unknown; known are asks, claim, evidence"),
         (lambda text: text.replace("{claim}", ""), r"\{claim\} is missing below the line"),
-        (lambda text: "{claim}\n" + text, r"\{claim\} belongs below the line"),
-        (lambda text: text + "\n{claim!r}", "plain names"),
+        (lambda text: "{claim}\n" + text, r"\{claim\} is untrusted data"),
+        (lambda text: text + "\n{claim!r}", "plain name"),
         (lambda text: text + "\n{", "Single '{'|expected '}'"),
     ],
 )
-def test_a_text_that_cannot_replace_a_prompt(change: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_text_that_cannot_replace_a_prompt_is_refused(change: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check_edited("tool_mad/respond", change(shipped("tool_mad/respond")))
 
 
@@ -74,7 +74,7 @@ async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
 
 
 def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None:
-    held = set()
+    with_field = set()
     for name in (*DESCRIPTIONS, *OTHER_GRAPHS):
         system = load_graph(name, others=True)
         drawn = {*system.graph.get_graph().nodes, *system.graph.get_graph(xray=True).nodes}
@@ -83,8 +83,9 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert extra["langgraph_type"] == "prompt"
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
-        held |= set(system.settings.prompts.values())
-    assert held | {"reader/summary", ATTACKER} == set(NAMES)  # of a graph over documents, which is not opened in Studio
+        with_field |= set(system.settings.prompts.values())
+    # Prompts of a graph that reads documents are not edited in Studio.
+    assert with_field | {"reader/summary", ATTACKER} == set(NAMES)
 
 
 def test_settings_say_which_prompts_were_edited() -> None:
@@ -113,7 +114,7 @@ def test_a_prompt_is_named_in_one_place() -> None:
 
 
 def test_two_prompts_cannot_have_one_field() -> None:
-    with pytest.raises(ValueError, match="one field"):
+    with pytest.raises(ValueError, match="same field"):
         with_prompts(Settings, {"tool_mad/judge": ["judge"], "tit_for_tat/judge": ["other"]})
 
 

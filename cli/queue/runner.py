@@ -1,0 +1,135 @@
+"""Puts the rows of a batch on a queue for workers on any machine, and collects their results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moot.cli.batch.jobs import Job
+from moot.cli.batch.runner import OnEnd, Rows
+from moot.cli.batch.store import Store
+from moot.cli.batch.work import Folder
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
+
+if TYPE_CHECKING:
+    from moot.cli.batch.run import Limits
+
+QUEUED_AT_ONCE = 500
+"""Rows that are queued in one transaction."""
+FETCHED_AT_ONCE = 50
+"""Documents that are fetched at once."""
+POLL_SECONDS = 0.5
+"""Seconds between two checks for rows that have ended."""
+NO_WORKER = (
+    "No worker takes rows from the queue, so they wait: start `moot worker` with the same --queue or MOOT_QUEUE."
+)
+
+
+class WorkerWatch:
+    """Reports once that the queue has no worker, and again each time the last worker has left.
+
+    Args:
+        rows: the queue's rows.
+        print_line: prints a line.
+    """
+
+    def __init__(self, rows: QueuedRows, print_line: Callable[[str], object]) -> None:
+        self._rows = rows
+        self._print_line = print_line
+        self._had_worker = True
+
+    def check(self) -> None:
+        """Checks whether there is a worker. Blocking."""
+        before, self._had_worker = self._had_worker, bool(self._rows.workers())
+        if before and not self._had_worker:
+            self._print_line(NO_WORKER)
+
+
+@contextmanager
+def open_queue(
+    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, print_line: Callable[[str], object]
+) -> Iterator[QueueRunner]:
+    """Opens a queue for the rows of a batch.
+
+    Args:
+        url: the address of the queue.
+        store: the batch's database.
+        folder: the folder for documents.
+        file: the name of its file of claims.
+        mode: how the ledger is used.
+        limits: the limits for all rows.
+        print_line: prints a line.
+    """
+    batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
+    with closing(Postgres(url)) as postgres:
+        rows = QueuedRows(postgres)
+        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, print_line))
+
+
+class QueueRunner:
+    """Runs rows on a queue.
+
+    Args:
+        rows: the queue's rows.
+        batch: the batch as the queue stores it.
+        folder: the folder for documents.
+        store: says which rows belong to this run.
+        watch: reports if there is no worker.
+    """
+
+    def __init__(self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, store: Store, watch: WorkerWatch) -> None:
+        self._rows = rows
+        self._batch = batch
+        self._folder = folder
+        self._store = store
+        self._watch = watch
+
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
+        """As `RowRunner.run_rows`. If it is interrupted, the rows stay in the queue.
+
+        Raises:
+            UserError, WorldError: the queue cannot be used, or a document cannot be written.
+        """
+        await asyncio.to_thread(self._rows.prepare)
+        await asyncio.to_thread(self._rows.open_batch, self._batch)
+        chunk: list[dict[str, Any]] = []
+        while (job := await rows.take()) is not None:
+            chunk.append(asdict(job))
+            if len(chunk) == QUEUED_AT_ONCE:
+                await self._queue_rows(chunk, on_end)
+        await self._queue_rows(chunk, on_end)
+        while True:
+            waiting, running, stopped = await asyncio.to_thread(self._rows.activity, self._batch.id)
+            if await self._collect(on_end):
+                continue
+            if not running and (stopped or not waiting):
+                rows.stopped = stopped if waiting else rows.stopped
+                return
+            await asyncio.to_thread(self._watch.check)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _queue_rows(self, chunk: list[dict[str, Any]], on_end: OnEnd) -> None:
+        if chunk:
+            await asyncio.to_thread(self._rows.queue_rows, self._batch.id, chunk)
+            chunk.clear()
+            await self._collect(on_end)
+
+    async def _collect(self, on_end: OnEnd) -> bool:
+        """Writes the documents of some finished rows; returns whether there were any."""
+        found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE)
+        for row in found:
+            if not await asyncio.to_thread(self._store.has_debate, row.key):
+                continue  # the row belongs to an earlier run
+            job = Job(**row.job)
+            if row.document is not None:
+                await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)
+            await on_end(job, row.outcome)
+        if found:
+            await asyncio.to_thread(self._rows.mark_collected, [row.key for row in found])
+        return bool(found)

@@ -1,0 +1,138 @@
+"""Sources whose results are stored in the ledger, so that a replay needs neither the web nor a corpus."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from moot.core.errors import MootError, error_from_record
+from moot.core.ledger import StoredCall, key_of
+from moot.core.ledger.records import FAILED
+from moot.nodes._models.debate_ledger import DebateLedger
+from moot.retrievers import Evidence, Retriever
+
+
+class LedgerSource:
+    """A source with results in the ledger: the same query in the same debate returns the same results.
+
+    Args:
+        source: the source.
+        debate_ledger: the debate's ledger.
+        parts: the other values that its results depend on.
+    """
+
+    def __init__(self, source: Retriever, debate_ledger: DebateLedger, parts: Mapping[str, Any]) -> None:
+        self.name = source.name
+        self.source = source
+        self.debate_ledger = debate_ledger
+        self.parts = parts
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The same as the source's `search`."""
+        key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
+
+        async def find() -> list[Evidence]:
+            entry = await self.debate_ledger.find(key, words_for_search(self.name, query))
+            if entry is not None:
+                found: list[Evidence] = value_of(entry)
+                return found
+            about = {"source": self.name, "query": query[:200]}
+            try:
+                found = await self.source.search(query, k)
+            except MootError as error:
+                await self.debate_ledger.store_failure(key, error.record(""), about)
+                raise
+            await self.debate_ledger.store_result(key, found, about)
+            return found
+
+        found, _ = await self.debate_ledger.once(key.hash, find)
+        return copy.deepcopy(found)
+
+
+class LedgerCorpus:
+    """A source that searches a corpus, with results in the ledger for replays.
+
+    Only a replay reads them from the ledger. Other debates search the corpus again, because this costs nothing and
+    encoders cache the vectors of the results.
+
+    Args:
+        source: the source; None in a replay.
+        debate_ledger: the debate's ledger.
+        parts: the arguments that the source was opened with.
+        opened: its name, its number of passages, and its encoder.
+    """
+
+    def __init__(
+        self, source: Retriever | None, debate_ledger: DebateLedger, parts: Mapping[str, Any], opened: Mapping[str, Any]
+    ) -> None:
+        self.name: str = opened["name"]
+        self.passages: int | None = opened["passages"]
+        self.encoder: str | None = opened["encoder"]
+        self.source = source
+        self.debate_ledger = debate_ledger
+        self.parts = parts
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The same as the source's `search`."""
+        key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
+        if self.source is None:
+            found: list[Evidence] = value_of(await self.debate_ledger.replayed(key, words_for_search(self.name, query)))
+            return found
+        about = {"source": self.name, "query": query[:200]}
+        try:
+            found = await self.source.search(query, k)
+        except MootError as error:
+            await self.debate_ledger.store_failure(key, error.record(""), about)
+            raise
+        await self.debate_ledger.store_result(key, found, about)
+        return found
+
+
+async def open_ledger_corpus(
+    open_source: Callable[[], Awaitable[Retriever]], debate_ledger: DebateLedger, parts: Mapping[str, Any]
+) -> LedgerCorpus:
+    """Opens a source that searches a corpus; a replay reads its properties from the ledger instead.
+
+    Args:
+        open_source: opens the source.
+        debate_ledger: the debate's ledger.
+        parts: the arguments of ``open_source``.
+
+    Raises:
+        UserError, WorldError: the source cannot be opened, or could not be opened in the replayed debate.
+    """
+    arguments = tuple(parts.values())
+    key = None if arguments in debate_ledger.opened else key_of("search", {**parts, "opened": True})
+    source = None
+    if debate_ledger.mode != "replay":
+        try:
+            source = await open_source()
+        except MootError as error:
+            if key is not None:
+                await debate_ledger.store_failure(key, error.record(""), {"source": parts["source"]})
+            raise
+    if key is not None:
+        if source is None:
+            opened: Mapping[str, Any] = value_of(await debate_ledger.replayed(key, f"the source {parts['source']}"))
+        else:
+            opened = {name: getattr(source, name, None) for name in ("name", "passages", "encoder")}
+            await debate_ledger.store_result(key, opened, {"source": source.name})
+        debate_ledger.opened[arguments] = opened
+    return LedgerCorpus(source, debate_ledger, parts, debate_ledger.opened[arguments])
+
+
+def words_for_search(name: str, query: str) -> str:
+    """The description of a search in error messages."""
+    return f"the search of {name} for {query[:200]!r}"
+
+
+def value_of(entry: StoredCall) -> Any:
+    """The results of a source in an entry of the ledger.
+
+    Raises:
+        UserError, WorldError: the source failed.
+    """
+    if entry.about.get(FAILED):
+        raise error_from_record(entry.value)
+    return entry.value
