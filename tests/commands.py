@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 from moot.cli.main import run
+from moot.cli.signals import Threads
 
 COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
@@ -22,6 +23,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
         patch.setattr(sys, "argv", ["moot", *arguments])
         patch.setattr(sys, "stdin", io.StringIO(typed))
         patch.setattr(langsmith, "level", langsmith.level)
+        patch.setattr(Threads, "busy", False)  # the command would end its process, which is that of the tests
         try:
             run()
             code = 0

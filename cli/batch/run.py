@@ -103,7 +103,7 @@ class Batch:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            spending: takes keys; returns, by key, the cost so far of debates, with calls whose replies were lost.
+            spending: returns, for keys of debates, the cost so far of those that have begun, lost calls included.
         """
         self.store.begin()
         jobs = self._jobs()
@@ -114,7 +114,7 @@ class Batch:
         self.store.commit()
 
     def _jobs(self) -> Iterator[Job]:
-        """Records all rows; returns the debates of those that can be used."""
+        """Records all rows, and returns their debates."""
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
@@ -159,7 +159,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """
     console = Console(stderr=True)
     counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending(keys))) if counted else lambda keys: {})
+    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counted else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if batch.done:

@@ -242,9 +242,9 @@ class CallLedger:
         """Id, status and start time of each debate, newest first; of one person's debates if ``person`` is given."""
         return await self._do(lambda file: file.outline(person))
 
-    async def spending(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """The spending of debates; see `LedgerFile.spending`."""
-        return await self._do(lambda file: file.spending(ids))
+    async def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """The spending of debates; see `LedgerFile.spending_of`."""
+        return await self._do(lambda file: file.spending_of(ids))
 
     async def debate(self, id: str) -> Debate | None:
         """A debate; None if the id is unknown."""

@@ -315,8 +315,8 @@ class LedgerFile:
             int(size),
         )
 
-    def spending(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """The spending of these debates, with lost replies, by their ids: tokens, USD, calls."""
+    def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """The spending of each debate that has begun, by its id, with lost calls: tokens, USD, calls."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "

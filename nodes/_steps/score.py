@@ -326,7 +326,7 @@ def similarity_node() -> Node:
         if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
             return {}
         try:
-            name = await in_time(_load_similarity(name, run), "cross-encoder")
+            name = await in_time(_open_similarity(name, run), "cross-encoder")
         except BudgetExhausted:
             return {}
         return {"metrics": {**state["metrics"], "similarity": name}}
@@ -334,7 +334,8 @@ def similarity_node() -> Node:
     return Node(step)
 
 
-async def _load_similarity(name: str, run: NodeContext) -> str:
+async def _open_similarity(name: str, run: NodeContext) -> str:
+    """Loads the cross-encoder, or else the text encoder, and returns the name of what compares texts."""
     try:
         await open_cross_encoder(name)
     except UserError as error:
@@ -348,7 +349,8 @@ def consistency_node() -> Node:
     """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
 
     Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, if scoring
-    failed, or if nothing was loaded that compares texts (`similarity_node`).
+    failed, or if
+    nothing is loaded that compares texts (`similarity_node`).
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:

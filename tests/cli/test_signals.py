@@ -87,7 +87,7 @@ def test_a_signal_while_a_thread_is_busy_stops_the_debate(
 
 
 @pytest.mark.parametrize("limit", ["timeout=1", "max_seconds=1"])
-def test_a_thread_that_is_still_busy_at_the_end(limit: str, start_stub: StartStub) -> None:
+def test_the_command_ends_though_a_thread_is_still_busy(limit: str, start_stub: StartStub) -> None:
     start_stub()
     process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--set", limit, "--json")
     said, errors = process.communicate(timeout=60)  # the thread is busy for ten minutes

@@ -196,7 +196,7 @@ async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) 
 
 
 async def never(*arguments: Any, **options: Any) -> Any:
-    """What never ends."""
+    """Wait for ever."""
     await asyncio.Event().wait()
 
 
@@ -208,7 +208,7 @@ async def never(*arguments: Any, **options: Any) -> Any:
         ("madke", "_runtime.node.open_encoder", {"sources": ["bm25:demo-news"], "max_evidence_tokens": 50}),
     ],
 )
-async def test_the_time_ceiling_ends_the_wait_for_a_model_that_loads(
+async def test_the_time_ceiling_ends_the_wait_for_loading_models(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch, name: str, loads: str, settings: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(f"moot.nodes.{loads}", never)
