@@ -213,7 +213,7 @@ async def test_the_time_ceiling_ends_the_wait_for_loading_models(
 ) -> None:
     monkeypatch.setattr(f"moot.nodes.{loads}", never)
     async with asyncio.timeout(60):
-        document = await spend(name, [], **eight_debaters(name), **settings, max_rounds=1, max_seconds=5)
+        document = await spend(name, [], **eight_debaters(name), **settings, max_rounds=1, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["answer"] is not None or document["metrics"].get("abstained")
     (warning,) = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
