@@ -94,8 +94,7 @@ class Stop:
 class Threads(ThreadPoolExecutor):
     """The threads of a command's event loop, in which searches run that would block it.
 
-    A search that nobody waits for any longer, because its time is up, cannot be stopped. The command then ends without
-    waiting for it (`end_now`).
+    A search that has exceeded its time cannot be stopped. The command then ends without waiting for it (`end_now`).
     """
 
     def __init__(self, runner: asyncio.Runner) -> None:
@@ -112,7 +111,7 @@ class Threads(ThreadPoolExecutor):
 
     @property
     def busy(self) -> bool:
-        """Whether any of them works."""
+        """Whether any thread is running."""
         return bool(self._running)
 
 
