@@ -77,7 +77,9 @@ def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bo
             for number in range(times + 1):
                 with serving(folder / "server", stub) as server:
                     if left:
-                        found = resumed_document(server, left)
+                        found, resumed = resumed_document(server, left)
+                        lost *= resumed  # a debate that ended before the kill repeats no call
+                        unanswered += lost
                         needed = sum(not call.get("shared") for call in found["calls"])
                         more = sent_by(stub.calls()[before:]).chats - needed
                         repaid += more
@@ -99,7 +101,6 @@ def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bo
                     sent, stored = calls_of(stub)[before:], stored_in(home, claim)
                     wrong = wrong or unstored_reply_error(sent, stored)
                     lost = sent_by(sent).chats - stored_by(stored).chats
-                    unanswered += lost
         return Result(times, f"{repaid} calls paid again; {unanswered} had no usable answer", wrong)
 
     return cause
@@ -114,14 +115,17 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
         time.sleep(0.02)
 
 
-def resumed_document(server: Server, thread: str) -> dict[str, Any]:
-    """Resume the last server's debate like the page's button if it is interrupted; return its document."""
+def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]:
+    """Resume the last server's debate like the page's button if it is interrupted.
+
+    Returns:
+        Its document, and whether it was resumed.
+    """
     rows = [row for row in server.json(DEBATES)["debates"] if row["status"] == "interrupted"]
     for row in rows:
         place = server.json(f"{DEBATES}/{row['id']}/resume", {})
         server.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
-    document: dict[str, Any] = server.json(f"{DEBATES}/{thread}")["document"]
-    return document
+    return server.json(f"{DEBATES}/{thread}")["document"], bool(rows)
 
 
 def send_foreign_requests(folder: Path, quick: bool) -> Result:
