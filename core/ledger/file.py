@@ -399,7 +399,7 @@ class LedgerFile:
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The newest entry of those that share the most parts with a key and have its kind.
+        """The entry of a key's kind that shares the most parts with it; the newest, if several do.
 
         Only the newest ``limit`` entries are searched: those of one debate if it is given, else those of all debates.
         """

@@ -61,7 +61,7 @@ SEVERAL = (
 
 
 class FoundClaim(Reply):
-    """A quote that makes a claim, and the speaker who makes it."""
+    """Words of the text that make a claim, and who makes it."""
 
     quote: Text
     speaker: str
@@ -98,7 +98,7 @@ class Rewritten(Reply):
 
 
 class RewrittenReply(Reply):
-    """One or more claims for each quote."""
+    """A claim, or several, for each quote."""
 
     claims: list[Rewritten]
 

@@ -42,7 +42,7 @@ class Sentence(Reply):
 
 
 class QuoteStance(Reply):
-    """The answer that a quote supports; ``quote`` is the quote's number."""
+    """The answer that a quote supports; quotes have numbers."""
 
     quote: int
     stance: Literal["for", "against", "neither"]

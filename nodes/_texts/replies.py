@@ -101,7 +101,7 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer would fit, and whether it is evasive; null if the model does not say."""
+    """Questions that an answer would fit, and whether it evades them; null if the model does not say."""
 
     questions: list[Text]
     noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]

@@ -59,7 +59,7 @@ class AdmissibilityReply(Reply):
 
 
 class GapReply(Reply):
-    """The evidence that a side needs most."""
+    """The evidence that a side lacks."""
 
     gap: Text
 
@@ -113,7 +113,7 @@ class ReflectionReply(Reply):
 
 
 class SideScores(Reply):
-    """A critic's scores of one side in a round."""
+    """How well one side did in a round."""
 
     reason: str
     logic: Share
