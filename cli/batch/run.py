@@ -25,7 +25,7 @@ from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
-from moot.nodes._models.ceilings import Ceilings, share_ceilings
+from moot.nodes._models.ceilings import Ceilings, debates_within
 from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
 from moot.nodes._models.prices import read_prices
@@ -226,7 +226,7 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
             yield runner
         return
     if limits.workers == 1:
-        with share_ceilings(
+        with debates_within(
             Ceilings(limits.most, limits.seconds, spent=batch.spent, adds_earlier_runs=False)
         ) as ceilings:
             yield LocalRunner(RowProcessor(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)

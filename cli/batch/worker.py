@@ -24,7 +24,7 @@ from moot.cli.batch.process import CLOSE_SECONDS
 from moot.cli.batch.work import Folder, RowProcessor
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
-from moot.nodes._models.ceilings import share_ceilings
+from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes._models.prices import read_prices
@@ -73,7 +73,7 @@ def main() -> None:
         outcome = await processor.run_row(Job(**row))
         return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
 
-    with share_ceilings(ceilings) if ceilings else nullcontext(), collected_seldom():
+    with debates_within(ceilings) if ceilings else nullcontext(), collected_seldom():
         asyncio.run(process_rows(run_row, out))
 
 

@@ -28,7 +28,7 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import QueuedBatch, QueuedRows
-from moot.nodes._models.ceilings import share_ceilings
+from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import Spend
@@ -111,7 +111,7 @@ class QueueRowProcessor:
         processor = RowProcessor(store, batch.mode, self._prices)  # type: ignore[arg-type]
         self._running[batch.id] += 1
         try:
-            with share_ceilings(ceilings) if ceilings else nullcontext():
+            with debates_within(ceilings) if ceilings else nullcontext():
                 outcome = await processor.run_row(job)
         finally:
             self._running[batch.id] -= 1
@@ -120,7 +120,7 @@ class QueueRowProcessor:
         if answer["stored"] and (why := batch_stop_reason(outcome, ceiling_reached=full)):
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         if ceilings and not self._running[batch.id]:
-            await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.unused())
+            await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.end_unused_lease())
         return answer
 
     async def _answer_for(self, batch: QueuedBatch, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:

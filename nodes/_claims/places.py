@@ -20,7 +20,7 @@ PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
 """Minimum number of words of a sentence."""
 GRAMMAR_LETTERS = 3
-"""Maximum number of letters of a word that counts as grammar, in any language."""
+"""Words of at most this many letters, except names, are not checked: in any language most are function words."""
 FEWEST_STEM_LETTERS = 4
 """Minimum number of letters that two forms of a word share."""
 SMALL_WORDS = """
@@ -40,14 +40,16 @@ DATE_WORDS = "and or to und oder bis et ou au y al e o a en tot och og of de di 
 WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
 MOST_WORDS_TO_MONTH = 6
-"""Words from a day to its month."""
+"""Maximum number of words between a day and its month."""
 NEAR_YEARS = 2
-"""Years from the text's date in which a time counts as computed from that date."""
+"""A year counts as computed from the text's date if it is at most this many years from it."""
 
 
 def score_of(ratings: Ratings) -> float:
-    """A score of check-worthiness, from 0 to 1: 0 if no source could settle the claim or no reader would care, else
-    half the mean of the ratings, in which ``checkable`` has double weight.
+    """The check-worthiness of a claim, from 0 to 1.
+
+    It is 0 if ``checkable`` or ``public_interest`` is 0. Else it is half the weighted mean of the ratings;
+    ``checkable`` has weight 2, the others weight 1.
 
     Args:
         ratings: each 0, 1 or 2.
@@ -129,9 +131,9 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
     """The words of a claim that its quote does not contain.
 
-    Figures and names must be among the known words, except times near the text's date; other words may be
-    inflected, and function words are ignored. Times near the text's date count as computed even if the text has them
-    elsewhere, because a person should check them: most texts contain the year.
+    The text supports a figure or a name if it is among the known words, and any other word if an inflected form of it
+    is. Function words are ignored. A time near the text's date counts as computed from that date. This holds even if
+    the text contains the same words elsewhere, as most texts contain the year: a person should check such times.
 
     Args:
         claim: the claim.
@@ -192,7 +194,7 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The names of months, normalised, without short forms: some are words of other languages ("set")."""
+    """The normalised names of months. Short forms are left out, as some are words of other languages ("set")."""
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
     return frozenset(name for month, name in names if month == "may" or len(name) > GRAMMAR_LETTERS)

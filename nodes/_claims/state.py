@@ -31,7 +31,7 @@ class ClaimSettings(Settings):
         description="On: a quote with several statements becomes a claim for each statement that can be checked alone.",
     )
     min_score: float = Field(
-        default=0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
+        default=0.5, ge=0, le=1, description="Claims with a lower score are only listed (`left_out`)."
     )
     max_claims: int | None = Field(
         default=None,

@@ -49,7 +49,7 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Characters of the text's beginning in a rewriter's prompt; of the text before the part, the last half as many."""
+"""Number of characters from the text's beginning in a rewriter's prompt. Half as many precede the part in it."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -216,7 +216,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
-    """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
+    """The calls of a part at their maximum cost. Its quotes are not known yet, but they fit into the first reply."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _prompt_values(state), first_call(finder, EXTRACT, _prompt_values(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_earlier_text(state)}

@@ -116,7 +116,7 @@ def edge_weights(
         credibilities: C by agent.
         evaluation: the formula of the weights.
         peer_scores: from `peer_means`; only for ``peer``.
-        n: the number of agents at the start of the debate, by default the number of those left.
+        n: the number of agents at the start of the debate; by default the number of agents in ``known``.
     """
     agents = known["confidence"]
 

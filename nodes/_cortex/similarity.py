@@ -35,7 +35,7 @@ def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """The cosine of each two agents' outputs, by `pair`. Agents without a valid answer are in no pair.
+    """The cosine of the outputs of every two agents, by `pair`. Agents without a valid answer are in no pair.
 
     Args:
         answers: one turn of each agent.
@@ -56,7 +56,9 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 
 
 async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """A cross-encoder's rating of each two outputs, by `pair`: the mean over both orders, which may differ.
+    """A cross-encoder's rating of every two outputs, by `pair`.
+
+    Each rating is the mean over both orders of the texts, because a cross-encoder may rate these differently.
 
     Args:
         answers: as for `similarities`.
@@ -102,7 +104,7 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of each two outputs, by `pair`: one call per pair, all in parallel. Failed calls are left out.
+    """A model's rating of every two outputs, by `pair`: one call per pair, all in parallel. Failed calls are left out.
 
     Args:
         claim: the claim of the debate.

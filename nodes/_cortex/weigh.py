@@ -49,7 +49,7 @@ class WeighingSettings(RoundsSettings):
     similarity: Similarity = Field(
         default="embedder",
         description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
-        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for each two agents.",
+        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for every two agents.",
     )
     cross_encoder: str = Field(
         default="cross-encoder/stsb-roberta-base",
@@ -98,7 +98,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 
 
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """The similarity of each two agents' outputs, by `pair`; {} if no weight depends on it.
+    """The similarity of the outputs of every two agents, by `pair`; {} if no weight depends on it.
 
     Raises:
         UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
@@ -124,7 +124,7 @@ async def _if_in_time(comparing: Awaitable[dict[str, float]], what: str) -> dict
 
 
 def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
-    """Every agent's credibility; warns if credibility counts and a model's size is not known."""
+    """Every agent's credibility. Warns if the weights depend on it and the size of a model is not known."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
         known = size_of(choose_model(settings, agent.name, agent.model).model)
@@ -135,7 +135,7 @@ def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: N
     if unknown and settings.evaluation in ("mdm", "mdm_without_i_and_s"):
         run.ledger.warn(
             "unknown_model_size",
-            f"Parameters or training tokens are not known of {', '.join(unknown)}, so all agents count as equally "
+            f"The parameters or training tokens of {', '.join(unknown)} are not known, so all agents count as equally "
             "credible. Set `parameters` and `tokens` of these agents.",
         )
     return found

@@ -52,7 +52,7 @@ chain: ContextVar[int] = ContextVar("chain", default=0)
 
 @dataclass
 class Caller:
-    """A role with its model. Makes one call: within the model's context and the ceilings, retried and recorded.
+    """A role with its model. Makes one call that fits the model's context and the ceilings, with retries and a record.
 
     Its fields are those of `moot.nodes._models.speaker.Speaker`.
     """
@@ -78,7 +78,7 @@ class Caller:
     _store_unusable: Callable[[AIMessage, Call], Awaitable[None]] | None = None
     """Stores an unusable reply in the ledger; called before the second request."""
     _unusable: tuple[AIMessage, Call] | None = None
-    """The unusable first reply of an earlier run that was interrupted before it had the second."""
+    """The unusable first reply, if an earlier run received it and was interrupted before the second reply."""
 
     def __post_init__(self) -> None:
         if self.ceilings is None:
@@ -199,7 +199,7 @@ class Caller:
             seen.count_reply(outcome, self.model.name)
 
     def _call_watch(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
-        """The call as telemetry records it; None if telemetry is off."""
+        """Telemetry's recorder of the call; None if telemetry is off."""
         if (seen := telemetry()) is None:
             return NO_CONTEXT
         kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch

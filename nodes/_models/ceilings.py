@@ -1,10 +1,11 @@
 """Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
 Before a call, its prompt and its longest reply are reserved; afterwards its real cost is recorded. The prompt's tokens
-are estimated: its bytes (`weight_of`) divided by `bytes_per_token`, which is 3, with a margin, until the endpoint has
-counted a prompt. A call that does not fit waits for the calls in flight, which may cost less than was reserved; a call
-that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the smallest decision's cost is
-reserved from the start. A debate within a debate has its own ceilings within those of the outer debate.
+are estimated: its bytes (`weight_of`) divided by `bytes_per_token`. Until the endpoint has counted a prompt, the
+divisor is 3, less a margin. A call that does not fit waits for the calls in flight, which may cost less than was
+reserved; a call that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the smallest
+decision's cost is reserved from the start. A debate within a debate has its own ceilings within those of the outer
+debate.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from moot.nodes._records.entries import Call
 REPLY_TOKENS = 512
 """Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
-"""A margin until the endpoint has counted a prompt: tokens are assumed to have only this share of `BYTES_PER_TOKEN`."""
+"""Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this: a margin for dense texts."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 
@@ -59,9 +60,8 @@ class PlannedCall:
 
         Args:
             prices: by model, if cost is bounded.
-            share: a margin until the endpoint has counted a prompt: tokens are assumed to have only this share of
-                `BYTES_PER_TOKEN`.
-            reserved: bytes counted without this margin, because a reservation already covers them.
+            share: until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin.
+            reserved: bytes estimated without this margin, because a reservation already covers them.
         """
         price = price_of(self.model, prices) if prices else None
         per, size = bytes_per_token(self.model), self.bytes
@@ -246,8 +246,8 @@ class Ceilings:
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        A call that is not larger than planned may use the debate's whole reservation. After lost calls this may be too
-        little for all roles that decide; then the first of them are called.
+        A call that is not larger than planned may use the debate's whole reservation. After lost calls the reservation
+        may be too small for all roles that decide; then only the first of them are called.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
@@ -275,12 +275,12 @@ class Ceilings:
             level._wake_waiting()
 
     def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
-        """Counts calls paid by an earlier run of the debate, with replies in the ledger; they are not made again.
+        """Counts calls that an earlier run paid for. Their replies are in the ledger, so they are not made again.
 
         Args:
             planned: the first call.
             calls: the calls from the ledger.
-            left_out: whether a call of that run was refused, too.
+            left_out: whether the earlier run also refused a call.
         """
         if not self.bounded:
             return
@@ -357,7 +357,7 @@ class Ceilings:
             enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
             detail += (
                 f" Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
-                f"With {whose} of {enough} or more the same command goes on with this debate."
+                f"To continue this debate, run the same command with {whose} of {enough} or more."
             )
         return BudgetExhausted(detail)
 
@@ -476,12 +476,12 @@ def shared_ceilings(
         max_seconds: maximum number of seconds from here on.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
-    with share_ceilings(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
+    with debates_within(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
         yield ceilings
 
 
 @contextmanager
-def share_ceilings(ceilings: Ceilings) -> Iterator[Ceilings]:
+def debates_within(ceilings: Ceilings) -> Iterator[Ceilings]:
     """Context manager: debates started inside it share these ceilings."""
     token = _shared.set(ceilings)
     try:

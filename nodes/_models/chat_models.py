@@ -61,7 +61,8 @@ class ChatModel:
 
     ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
     the client takes a schema, and ``json_mode`` whether it can request JSON without a schema. ``is_capped`` is true if
-    the length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
+    only a ceiling limits the length of its replies. Then the limit is not in the ledger's keys, because a complete
+    reply is the same without it.
     """
 
     name: str

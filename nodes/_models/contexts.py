@@ -20,8 +20,8 @@ from moot.nodes._models.prices import DATED
 from moot.nodes._models.sizes import entry_of
 
 BYTES_PER_TOKEN = 3.0
-"""The estimate before a model's endpoint has counted a prompt: less than in English text (above 4), so that prompts
-fit."""
+"""The estimate until a model's endpoint has counted a prompt. English text has more (above 4), so most prompts turn out
+shorter than estimated."""
 MIN_BYTES_PER_TOKEN, MAX_BYTES_PER_TOKEN = 0.5, 8.0
 """Bounds of the bytes per token, against absurd counts of an endpoint."""
 FEWEST_COUNTED_BYTES = 500
@@ -32,9 +32,10 @@ take each digit as a token, and one or two bytes of other scripts: SmolLM2's tok
 numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
 RISE_SHARE = 0.1
-"""The share of the difference by which an estimate rises; a lower count, which is safer, is used at once."""
+"""If an endpoint counts more bytes per token than estimated, the estimate rises by this share of the difference. If it
+counts fewer, the count replaces the estimate at once, because that is safer."""
 REPLY_RESERVE = 512
-"""Tokens reserved for a reply without ``max_tokens``; a quarter of a small context."""
+"""Tokens reserved for a reply without ``max_tokens``, but at most a quarter of the context."""
 CONTEXT_SHARE = 0.97
 """The share of the context that prompts may fill, because tokens are estimated and endpoints add some per message."""
 
@@ -110,7 +111,10 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
 
 @lru_cache(maxsize=256)
 def listed_context(model: str) -> int | None:
-    """A model's context in the tables, by default that of the model without the snapshot's date; None if not listed."""
+    """A model's context in the tables; None if not listed.
+
+    A dated snapshot that is not listed has the context of the undated model.
+    """
     provider, _, _ = model.partition(":")
     if provider == "fake":
         return None
@@ -174,7 +178,8 @@ def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
 def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
     """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
-    If the endpoint names no context, half of the prompt's tokens are assumed.
+    If the endpoint names no context, the next prompts get about half of this prompt's tokens; if it names only the
+    excess tokens, they get fewer by one and a half times these.
 
     Args:
         model: its name in the settings, provider:name.

@@ -73,13 +73,13 @@ def fit_messages(
         least = weight_of_all(cut)
         if fixed + made.size > aim:
             break  # nothing more can be left out
-        aim = int(aim * most / least) - 1  # the shortened text may have more digits than the parts left out
+        aim = int(aim * most / least) - 1  # `most` bounds weights, and the remaining text may weigh more per byte
     if least > most and not by_ceiling:
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
-            f"{reply:,} are for the reply, and with all evidence and all rounds but the last left out the prompt "
-            f"still has about {math.ceil(least / per):,}. Use a larger context, fewer agents, a shorter claim, "
-            "or, if the model takes more than that, set `context_tokens`.",
+            f"{reply:,} are for the reply. Without any evidence, and with only the last round, the prompt still has "
+            f"about {math.ceil(least / per):,} tokens. Use a larger context, fewer agents or a shorter claim; or, if "
+            "the model accepts more tokens than that, set `context_tokens`.",
             kind="too_long",
         )
     left: LeftOut = {

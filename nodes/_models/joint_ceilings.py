@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from moot.core.files import write_error
-from moot.nodes._models.ceilings import Ceilings, share_ceilings
+from moot.nodes._models.ceilings import Ceilings, debates_within
 from moot.nodes._models.spend import NOTHING, Spend
 
 try:
@@ -28,7 +28,7 @@ IS_POSSIBLE = fcntl is not None
 """Whether this system supports locks between processes."""
 FIELDS = struct.Struct("3d")
 PROCESS_BYTES = 3 * FIELDS.size
-"""Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""
+"""Bytes of the file for each process: its tokens, USD and calls that are spent, in flight, and reserved."""
 RECHECK_SECONDS = 0.2
 """Seconds after which a waiting call checks whether another process has released budget."""
 
@@ -171,7 +171,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
         raise write_error(path, error) from error
     try:
         file.settle_killed(0)
-        with share_ceilings(JointCeilings(file, 0, most, seconds)) as ceilings:
+        with debates_within(JointCeilings(file, 0, most, seconds)) as ceilings:
             yield ceilings
     finally:
         file.close()

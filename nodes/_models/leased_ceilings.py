@@ -10,14 +10,15 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.spend import Spend
 
 Lease = Callable[[Spend, Spend], Awaitable[tuple[Sequence[float], Sequence[float]]]]
-"""Leases at least the first amount, if available, and up to a multiple of the second; returns lease and rest."""
+"""Takes the amount that is missing for a call, and the maximum cost of the call. Leases at least the missing amount, if
+it is available, and at most a multiple of the cost. Returns the leased amount, and the amount that is left to lease."""
 
 
 class LeasedCeilings(Ceilings):
-    """The ceilings as seen by one of the processes: its leased budget. It spends only leased budget.
+    """The ceilings of one of the processes: the budget that it has leased.
 
-    Budget that is leased but not spent is not available to others until it is returned, so a ceiling may end a batch a
-    little before it is reached.
+    Budget that a process leased but did not spend is not available to other processes until it is returned. So a batch
+    may end a little before its ceiling is reached.
 
     Args:
         lease: leases more budget.
@@ -44,11 +45,11 @@ class LeasedCeilings(Ceilings):
         return self.most != before
 
     def _bounded(self, spend: Spend) -> Spend:
-        """The bounded quantities of an amount; zero for unbounded and negative ones."""
+        """The amount with zero for each quantity that is unbounded or negative."""
         return Spend(*(0 if most == math.inf else max(0, one) for one, most in zip(spend, self.most, strict=True)))
 
-    def unused(self) -> Spend:
-        """Returns the budget that is neither spent nor reserved, and ends its lease."""
+    def end_unused_lease(self) -> Spend:
+        """Ends the lease of budget that is neither spent nor reserved; returns the amount."""
         unused = self._bounded(self._available())
         self.most = self.most.minus(unused)
         return unused

@@ -14,8 +14,11 @@ from moot.nodes._records.entries import Call, Turn, Warned
 T = TypeVar("T")
 
 branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
-"""A coroutine's position in its node: the number of earlier groups of parallel calls, its index in its group, and the
-same for groups inside it. Entries are in this order, whichever call ends first."""
+"""A coroutine's position among the parallel calls of its node. Entries are in this order, whichever call ends first.
+
+The first number counts the earlier groups of parallel calls. Inside a group, two numbers follow: the coroutine's index
+in the group, and again the number of earlier groups.
+"""
 
 
 @dataclass
@@ -83,5 +86,5 @@ def record_failed_call(error: MootError, ledger: Ledger) -> str:
 
 
 def tokens_of(calls: Sequence[Call]) -> int:
-    """Tokens of prompts and replies of these calls, as far as they were counted."""
+    """Tokens of the prompts and replies of these calls; a call without a count adds none."""
     return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)

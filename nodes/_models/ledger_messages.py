@@ -25,7 +25,7 @@ from pydantic_core import to_jsonable_python
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
 """The fields of a message that are stored; its id is not, because it belongs to the run that made the message."""
 FROM_LEDGER = "from_ledger"
-"""Metadata of the trace of a reply from the ledger, which cost nothing."""
+"""Key in a run's metadata that marks a reply from the ledger, so that the trace shows no cost for it."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """Parameters of a chat model that its replies depend on, besides its name and endpoint."""
 

@@ -31,7 +31,7 @@ SDK_ONLY = frozenset({"response_format", "extra_headers", "extra_query", "timeou
 
 
 class OpenAICompatible(Base):  # type: ignore[misc]
-    """`ChatOpenAI`, but the requests are sent by moot's own transport (`Line`)."""
+    """`ChatOpenAI`, but the requests are sent by moot's own transport (`Connection`)."""
 
     _line: Connection | None = PrivateAttr(None)  # None in a copy made by langchain-core
 
@@ -178,7 +178,7 @@ def with_missing_fields(value: Any, kind: Any) -> Any:
 
 @lru_cache
 def fields_of(kind: Any) -> dict[str, Any]:
-    """The fields of a Pydantic model, each with the only model in its type (also in a list), or None."""
+    """A Pydantic model's fields, each with the one Pydantic model in its type (such as that of list items), or None."""
 
     def models(annotation: Any) -> set[Any]:
         if inspect.isclass(annotation) and issubclass(annotation, BaseModel):

@@ -109,7 +109,7 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """A model's price, by default that of the model without the snapshot's date; None if not listed."""
+    """A model's price; None if not listed. A dated snapshot that is not listed has the price of the undated model."""
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
@@ -119,7 +119,8 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known. Shared calls and failed calls without a count count as zero."""
+    """Whether the tokens of a call are known. A shared call, or a failed call without counted tokens, is known to cost
+    none."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0

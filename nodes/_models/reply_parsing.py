@@ -61,11 +61,11 @@ REFUSAL_REASONS = {
     "guardrail_intervened",
 }
 CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
-"""The providers' reasons for the end of a reply."""
+"""The providers' finish reasons for a reply that was cut off."""
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; both empty if it can."""
+    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words. Both are empty if it can."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")

@@ -42,7 +42,7 @@ class CallSeeds:
         seed: the run's seed.
         question: the identity of the question in the debate: role, round, sample and so on.
         messages: the messages of the first try, not shortened.
-        earlier: the number of earlier places of the debate with the same question.
+        earlier: the number of earlier steps of the debate that asked the same question.
     """
 
     seed: int

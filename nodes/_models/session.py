@@ -66,7 +66,7 @@ class Session:
     """The debate's ceilings; debates within it have their own, see `current_ceilings`."""
 
     watch: DebateWatch | None = None
-    """The run as telemetry records it; None if telemetry is off."""
+    """Telemetry's recorder of the run; None if telemetry is off."""
 
     _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
     _graph: str = ""
@@ -208,7 +208,7 @@ class Recorder(Protocol):
         """Called when a debate has a row in the ledger, before its first call."""
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Called at the end of a run: the path of its document, and further values for its row."""
+        """Called at the end of a run. Returns the path of its document and a note for its row, or None for either."""
 
 
 _recorder: list[Recorder] = []

@@ -22,9 +22,9 @@ SUFFIX = re.compile(
     r"|gguf|gptq|awq|mlx|exl2|qat|bnb|quantized|dynamic|fp8|fp16|bf16|f16|int4|int8|w\da\d+|[48]bits?"
     r"|i?q\d(?:_(?:\d|k|nl|[smlx]{1,3}))*)$"
 )
-"""A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
+"""A suffix that changes neither N nor M: the kind and release of tuning, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag of an Ollama model that is named without a tag; the table has its size."""
+"""The tag that Ollama assumes if a model is named without one; the table has names with it, as ``llama3.1:latest``."""
 UNINFORMATIVE_TAG = "free"
 """A tag without information on the model."""
 

@@ -363,7 +363,7 @@ class Speaker(Caller):
         if (entry := debate_ledger.stored(first)) is not None:
             call = cast(Call, {**entry.value["call"], "from_ledger": True})
             unusable = message_of(entry.value["message"]), call
-            if any(lost):  # ``lost`` includes its cost, which this run counted as spent at its start
+            if any(lost):  # ``lost`` includes the cost of this call; at its start this run counted ``lost`` as spent
                 lost = Spend(*(max(0, less) for less in lost.minus(spent_by([call], prices))))
             else:
                 self._apply_stored_calls(messages, parts, [call], prompt, left_out=False)
@@ -420,7 +420,7 @@ class Speaker(Caller):
         *,
         left_out: bool,
     ) -> None:
-        """Counts stored calls in the ceilings and in the bytes per token, so that ceilings decide the same again."""
+        """Counts stored calls in the ceilings and in the bytes per token, so that the same later calls are allowed."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])

@@ -75,13 +75,12 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A subgraph of an agent with the settings' sources as tools; `to_tool_agent` is the route to it.
+    """A subgraph: an agent with the settings' sources as tools. Use `to_tool_agent` as the edge to it.
 
     Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. The model is not
-    called again after ``max_tool_calls`` tool calls, including failed ones, or if the budget is spent; the budget is
-    then the debate's stop reason. A reply without tool calls ends the loop: if it
-    contains a usable answer, it becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
-    loop, too; the debate keeps the evidence found.
+    called again after ``max_tool_calls`` tool calls, including failed ones, or if the budget is spent; then the stop
+    reason is ``budget_exhausted``. A reply without tool calls ends the loop: a usable answer in it becomes the turn
+    ``respond``, else its text is that turn's ``thought``. Errors end the loop, too; the debate keeps its evidence.
 
     Args:
         settings: the settings' class, with ``max_tool_calls`` and the sources.
@@ -136,7 +135,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     """Calls the model of the role `agent-1`, and the settings' sources as tools; all calls are recorded.
 
     Args:
-        defaults: the settings if the graph is called without our context.
+        defaults: the settings if the graph's context is not an instance of moot's settings.
         prompt: the prompt's name.
     """
 
@@ -150,7 +149,10 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """One reply of the model, as turns and messages; without a call or a usable reply, the loop ends."""
+        """Requests one reply of the model; returns it as messages and turns.
+
+        The loop ends if no call may be made, or if the reply is unusable or has no tool call.
+        """
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
@@ -186,7 +188,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
 
         node = Node(step, "model", self.defaults, keeps_errors=True)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
-        messages = update.pop("messages", None) or [AIMessage("")]  # without a tool call, which ends the loop
+        messages = update.pop("messages", None) or [AIMessage("")]  # a message without a tool call ends the loop
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:

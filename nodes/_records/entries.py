@@ -24,7 +24,7 @@ StopReason = Literal[
 GATE = "gate"
 """The phase of the answers that decide whether a debate is needed."""
 PHASES = (GATE, "negotiation", "primary", "switched", "panel")
-"""Phases of a trial, in order, after the gate before a debate; other debates have only ``primary``."""
+"""All phases, in order: of the gate before a debate, then of a trial. Turns of other debates are in ``primary``."""
 PERSON = "person"
 """The agent of turns in which a person reviewed something."""
 
@@ -172,19 +172,19 @@ RoundReason = Literal[
 
 
 class RoundRecord(TypedDict):
-    """The finding after a round, which decides whether another round follows.
+    """The finding after a round. It decides whether another round follows.
 
     ``reason`` is that finding:
 
     - ``agreed``, ``disputed``: all answers are the same, or not.
     - ``first_answers``: all answers are the same, but first answers do not end the debate.
     - ``unverified``: all answers of a gate are the same, but without verified quotes they do not end the debate.
-    - ``stable``, ``unstable``: all answers are the same, and all their scores reach their thresholds, or not.
+    - ``stable``, ``unstable``: all answers are the same; all their scores reach their thresholds, or some do not.
     - ``no_agreement``: the judge finds no agreement.
     - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
     - ``every_round``, ``single_pass``: nothing is checked, because there are always all rounds, or only one pass.
-    - ``min_rounds``, ``unresolved``: it is too early to stop a trial, or there is no reason to stop it. If a trial
-      stops, it is the reason in ``debates``.
+    - ``min_rounds``, ``unresolved``: it is too early to stop a trial, or there is no reason to stop it. In the last
+      round of a trial's debate, ``reason`` is the debate's ``stop_reason`` in ``debates``.
 
     The document's ``stop_reason`` is the reason for the end of the whole debate. ``votes`` are the answers by agent;
     ``scores`` are the scores that were compared with the thresholds, by debater.

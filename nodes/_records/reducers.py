@@ -9,7 +9,7 @@ from moot.core.errors import ErrorRecord
 from moot.nodes._records.entries import PHASES, Reading, RoundRecord, Turn, Warned
 
 OPENING = "open"
-"""The node whose errors occur before a debate starts; their ``where``."""
+"""The node that opens a debate. Errors with this ``where`` occurred before the debate started."""
 OVERWRITE = "__overwrite__"
 
 

@@ -153,8 +153,8 @@ def count_rounds(turns: Sequence[Turn]) -> int:
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
 
-    Calls paid by an earlier run are in these totals, and also in ``from_ledger``, if there are any; the
-    difference was paid by this run. If equal calls shared a request, only the call that was sent has tokens.
+    The totals include calls that an earlier run paid for; ``from_ledger`` has the totals of these alone, if there are
+    any. If equal calls shared a request, only the call that was sent has tokens.
     """
 
     def total(counted: Sequence[Call]) -> dict[str, int]:

@@ -115,7 +115,7 @@ def has_callbacks(config: RunnableConfig | None) -> bool:
 
 
 class QuietNode(Runnable[Any, Any]):
-    """A node with its outgoing edges that makes no runs of its own if there are no callbacks, unlike LangGraph's.
+    """A node with its outgoing edges. Without callbacks it starts no run around them; LangGraph's node always does.
 
     Args:
         whole: LangGraph's sequence of the node and its edges, which runs if there are callbacks.
@@ -161,10 +161,9 @@ class Successor(NamedTuple):
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """LangGraph's `StateGraph` whose nodes and routers receive the settings of their graph.
 
-    LangGraph passes no settings to nodes after ``graph.ainvoke(claim)``; this graph passes the defaults. The settings
-    of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has
-    an error, the graph ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
-    run.
+    If the graph is called without a context, LangGraph passes no settings to nodes; this graph passes the defaults. The
+    settings of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an
+    error, the graph ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not run.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -309,11 +308,11 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
 
 def graph_node(graph: Any) -> Node:
-    """A whole debate, or a part of one, as one node of your graph: it writes the output of the graph.
+    """A graph of moot, such as a whole debate, as one node of your graph. The node writes the output of moot's graph.
 
-    Its settings are the graph's: ``graph_node(graph).with_settings(ToolMadSettings(...))``. An error without a
-    verdict is raised. Reads: the keys of the graph's input; for a debate claim and, if present, task, labels,
-    options, given.
+    It takes the settings of moot's graph: ``graph_node(graph).with_settings(ToolMadSettings(...))``. If a debate fails
+    without a verdict, its error is raised. Reads: the keys of the input of moot's graph; for a debate these are claim
+    and, if present, task, labels, options, given.
 
     Args:
         graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.

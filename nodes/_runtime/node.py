@@ -198,7 +198,7 @@ def _model_choice(model: str) -> ModelChoice:
 class Node:
     """A step in the form of a LangGraph node: an async callable of state and runtime.
 
-    It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised; in a
+    It adds the calls, warnings and depth of the step to the step's writes. A `MootError` is raised; in a
     `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If a
     budget is set, a call whose tokens are unknown is such an error, too. If the state has an error, the node does
     nothing. With ``stream_mode="custom"`` the node's start and end are streamed as events: see docs/reference/http.md.
@@ -206,7 +206,7 @@ class Node:
     Args:
         step: reads the state and the run, returns what it writes.
         name: the node's name, as in records of calls.
-        defaults: the settings if the graph is called without our context.
+        defaults: the settings if the graph's context is not an instance of moot's settings.
         always: whether it also runs in a failed debate.
         keeps_errors: whether an error becomes the state's ``error``, a key that the state must then have.
         prompts: the names of its prompts.
@@ -301,10 +301,10 @@ class Node:
         """The same node with its own settings, for graphs with another context.
 
         Args:
-            defaults: the settings if the graph's context is not ours.
+            defaults: the settings if the graph's context is not an instance of moot's settings.
             name: the node's name, as in calls and errors.
-            keeps_errors: errors of ours are not raised but become the state's key ``error``, which the state must
-                declare: LangGraph drops unknown keys.
+            keeps_errors: a `MootError` is not raised, but becomes the state's key ``error``. The state must declare
+                this key, because LangGraph drops unknown keys.
         """
         return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
 
@@ -314,9 +314,9 @@ class Node:
         """The same node for a state with other keys.
 
         Args:
-            reads: from your state, the keys that the node reads, by the names in the table of docs/api/nodes.md.
-            writes: from the node's writes, the update of your state; ``calls``, ``warnings`` and ``depth`` are there
-                if the node made a call or warned.
+            reads: takes your state; returns the keys that the node reads, named as in the table of docs/api/nodes.md.
+            writes: takes the node's writes; returns the update of your state. The writes include ``calls``,
+                ``warnings`` and ``depth`` if the node made a call or warned.
         """
         return replace(self, reads=reads, writes=writes)
 

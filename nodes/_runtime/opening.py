@@ -71,7 +71,7 @@ def open_node(
         graph: the graph's name.
         needs: returns the resources that the graph uses with these settings.
         check: raises `UserError` if the graph cannot handle the task with these settings.
-        decides: returns the smallest calls of the roles that decide, which ceilings reserve.
+        decides: returns the smallest calls of the roles that decide; ceilings reserve their cost.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

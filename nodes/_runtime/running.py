@@ -92,7 +92,8 @@ Written = tuple[tuple[str, ...], dict[str, Any]]
 def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]) -> list[Written]:
     """Removes the writes of the steps of an inner graph that has ended, because the graph's own write contains them.
 
-    If the graph runs several times in parallel, writes that its own write does not contain belong to unfinished runs.
+    The graph may run several times in parallel. The writes of a run stay if the graph's own write lacks any of them,
+    because that run has not ended.
 
     Args:
         written: the writes of the debate's steps.

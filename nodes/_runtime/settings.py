@@ -278,9 +278,9 @@ class EvidenceSettings(Settings):
         default=0.5,
         gt=0,
         le=1,
-        description="Largest share of the evidence that may come from one origin (a website, near-duplicates), at "
-        "least one piece: in each search and in all searches together. Documents of a corpus above this share come "
-        "after others, but fill up a search. Given texts are never left out. 1: no bound.",
+        description="Largest share of the evidence that may come from one origin (a website, or near-duplicates), in "
+        "each search and in all searches together; one piece is always allowed. If places in a search stay free, "
+        "documents of a corpus above this share fill them. Given texts are never left out. 1: no bound.",
     )
     datamarking: bool = Field(
         default=False,

@@ -35,7 +35,7 @@ class Place(Protocol):
 
 
 def is_turn(state: Mapping[str, Any]) -> bool:
-    """Whether a state belongs to a single turn, which a person may have reviewed."""
+    """Whether a state contains a single turn, apart from a person's reviews of it."""
     return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
 
 

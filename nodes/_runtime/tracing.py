@@ -243,8 +243,7 @@ def debate_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def add_debate_metadata(document: Mapping[str, Any]) -> None:
-    """Adds the system and its settings to the trace of a debate's first run, and the prices that the costs of calls
-    need.
+    """Adds the system and its settings to the trace of a debate's first run, and sets prices (see `set_prices`).
 
     Raises:
         UserError: the file of prices cannot be read.

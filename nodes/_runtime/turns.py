@@ -327,7 +327,7 @@ KINDS = (
         (*START_FIELDS, PreferredAnswer, Reason, Outcome),
     ),
     TurnKind("Summary", "summarise", "A summary of a round, for the next one.", (*START_FIELDS, SummaryField, Outcome)),
-    TurnKind("FinalAnswer", "summarise", "The result of the last answers.", ANSWER_WITH_OUTCOME),
+    TurnKind("FinalAnswer", "summarise", "A summariser's final answer.", ANSWER_WITH_OUTCOME),
     TurnKind("Judgement", "judge", "A judge's answer.", (*ANSWER_WITH_OUTCOME, CitationFields)),
     TurnKind(
         "Review",
@@ -404,7 +404,7 @@ class EvidenceQuote(TypedDict):
 
 
 class AnswerCount(TypedDict):
-    """The number of agents with each last answer; null stands for no answer."""
+    """A last answer, and the number of agents that gave it; null stands for no answer."""
 
     answer: str | None
     votes: int

@@ -142,7 +142,7 @@ def no_agents(name: str, names: Sequence[str]) -> list[str]:
 
 
 def same_group(groups: Sequence[Sequence[str]]) -> Topology:
-    """The other active agents of an agent's group.
+    """A topology in which each agent hears the other active agents of its group.
 
     Args:
         groups: the names of each group's agents.
@@ -233,7 +233,7 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: the summaries and reviews, then the others' answers; or a text that there are none."""
+    """The placeholder ``heard``: the summaries and reviews, then the others' answers; without any, a text that says so."""
     parts = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in parts if part) or "(nobody else is heard)"}
 

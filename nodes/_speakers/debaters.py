@@ -78,7 +78,7 @@ class DebaterSettings(EvidenceSettings):
     retrieval: Literal["every_round", "once", "later", "none"] = Field(
         default="every_round",
         description="When debaters search for evidence. once: in the first round, and they keep the evidence; later: "
-        "from the second round on, the first starts from the given texts; none: never.",
+        "from the second round on; none: never.",
     )
 
     keep_evidence: bool = Field(
@@ -114,8 +114,8 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
     """Whether an answer must follow from evidence: its debater searches for evidence, or was given some.
 
-    On tasks of reasoning (`by_reasoning`) an answer that takes nothing from its evidence need not follow from it,
-    because their prompts also ask for the debaters' knowledge.
+    On tasks of reasoning (`by_reasoning`) an answer may take nothing from its evidence, because the prompts also ask
+    for the debater's knowledge. Such an answer need not follow from evidence.
 
     Args:
         answer: a turn of the step ``respond``.

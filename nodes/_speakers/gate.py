@@ -38,7 +38,7 @@ OWN_SETTINGS = {
     "robustness",
 }
 OWN_SETTINGS |= {"budget", "max_cost", "max_calls", "max_seconds"}
-"""Settings of the gate that the debate does not have: ceilings cover both together."""
+"""Settings that the gate does not pass to the debate. Its ceilings already bound both together."""
 S = TypeVar("S", bound=Settings)
 
 

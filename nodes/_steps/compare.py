@@ -182,9 +182,9 @@ def compare_node(
 
     Args:
         by_text: whether only texts are compared, without a model.
-        finds: the round's finding, or a function of the settings that returns it; a later step may replace it. By
-            default, or for None: whether all agree (with ``until_agreed``), else ``every_round``.
-        until_agreed: whether an agreement ends the debate; by default not with ``by_text``, else yes.
+        finds: the round's finding, or a function of the settings that returns it; a later step may replace it. If it
+            is None: with ``until_agreed`` whether all agree, else ``every_round``.
+        until_agreed: whether an agreement ends the debate; by default only if ``by_text`` is false.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from moot.retrievers._origins import origins
 from typing_extensions import TypedDict
 
 FEWEST_ORIGINS = 2
-"""Minimum number of origins for an answer that another origin contradicts."""
+"""Minimum number of origins that must give an answer for it to win if another origin contradicts it."""
 
 
 class OriginRead(TypedDict):

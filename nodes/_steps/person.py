@@ -97,7 +97,7 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """The turn of a person in the last round, with the number of the debater under review, else of the review."""
+    """A person's turn in the last round. Its ``number`` is that of the reviewed debater, else that of the review."""
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
     round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)

@@ -111,9 +111,10 @@ def retrieve_node(*, required: bool = False) -> Node:
     Reads: claim, task, debater, turns, and if present found and evidence. All of the speaker's sources are searched in
     parallel; each failed source is replaced by one of the fallbacks, in order. Of ``found``, ``evidence`` and the new
     pieces together, no origin may have more than its share (``max_origin_share``); further pieces are marked as left
-    out, with a warning. A scholarly source is searched by keywords, and its abstracts are summarised by the setting
-    ``source_summaries``; if a model returns none, the query and the abstract stay, with a warning. There is a warning
-    for every failure and every source that replaced another; the turn's ``retrieval`` says whether evidence was found.
+    out, with a warning. A scholarly source is searched by keywords, and its abstracts are summarised as the setting
+    ``source_summaries`` says. If a model returns no keywords, the query itself is searched; if it returns no summary,
+    the abstract is used; both with a warning. There is a warning for every failure and every source that replaced
+    another; the turn's ``retrieval`` says whether evidence was found.
     A text that is too long is shown in part, with a warning: its beginning and the sentences nearest to the query. A
     model that summarises an abstract reads all of it, up to `MOST_SUMMARISED_TOKENS` tokens.
 
@@ -207,7 +208,7 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
 async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
     """Leaves out pieces so that no origin has more than its share of a pool, with a warning. Given texts stay.
 
-    Each of several parallel searches has limited only its own pieces.
+    Parallel searches need this, because each of them limits only its own pieces.
 
     Args:
         pieces: the candidates, in order.
@@ -347,7 +348,7 @@ class QueryForms:
 
 
 async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
-    """The keywords of a query, or the query with a warning."""
+    """The keywords of a query; if there is no usable reply, the query itself, with a warning."""
     speaker = await run.speaker_of(state["debater"])
     try:
         return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
@@ -357,7 +358,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """A scholarly source's piece with a summary, unchanged with a warning if that fails; other pieces unchanged."""
+    """Summarises a piece if a scholarly source found it; if that fails, the piece stays unchanged, with a warning."""
     summariser = run.settings.source_summaries
     if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece

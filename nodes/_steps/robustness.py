@@ -29,14 +29,15 @@ UNUSED_STATUSES = ("seed", "disputed", "discarded")
 def robustness_node() -> Node:
     """Adds the evidence that the verdict depends on, as ``robustness``, if the setting is on and there is a verdict.
 
-    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. The
-    judge is called again if it decided, else the answer step of ``rag``; if another step decided, that step is first
-    called with all the evidence. At most ``robustness_calls`` calls, in parallel. A call that fails, or for which a
-    ceiling leaves too little, is a check without an answer: the verdict and its stop reason stay.
+    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. If a judge
+    decided, the judge is called again, else the answer step of ``rag``. In a system without a judge other than ``rag``,
+    the answer step is first called with all the evidence, for comparison. At most ``robustness_calls`` calls are made,
+    in parallel. A call that fails, or for which a ceiling leaves too little, is a check without an answer: the verdict
+    and its stop reason stay.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # without a panel
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # without a panel's judges
         decided = judged[-1] if judged else None
         evidence = decider_evidence(state, decided)
         names = origins(evidence)

@@ -335,7 +335,7 @@ def similarity_node() -> Node:
 
 
 async def _open_similarity(name: str, run: NodeContext) -> str:
-    """Loads the cross-encoder, or else the text encoder, and returns the name of what compares texts."""
+    """Loads the cross-encoder, or else the text encoder, and returns the name of the loaded one."""
     try:
         await open_cross_encoder(name)
     except UserError as error:
@@ -349,8 +349,7 @@ def consistency_node() -> Node:
     """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
 
     Reads: task, turns, evidence, metrics. The score is null if the turn has no answer or no evidence, if scoring
-    failed, or if
-    nothing is loaded that compares texts (`similarity_node`).
+    failed, or if `similarity_node` loaded nothing.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:

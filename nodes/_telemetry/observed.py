@@ -200,7 +200,7 @@ class CallWatch:
         return self
 
     def watching(self, attempt: Callable[[], Awaitable[AIMessage]]) -> Callable[[], Awaitable[AIMessage]]:
-        """Wraps a function that makes a request, to record it."""
+        """Wraps a function that makes a request, so that the request is recorded."""
 
         async def watched() -> AIMessage:
             if not self._requests:

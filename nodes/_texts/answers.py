@@ -401,7 +401,8 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer without case, Latin accents, a leading article, and punctuation without meaning.
 
-    Signs and characters between digits stay: a match is final, while a difference only costs one more check.
+    Signs and characters between digits stay, because two texts that become equal count as the same answer without a
+    further check, while a difference only costs a check.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))

@@ -1,10 +1,10 @@
 """A verdict's prediction set and decision, from a calibration fitted on labelled debates of the same system.
 
 The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
-whose nonconformity score is not unusually high among those of the right labels of the labelled debates. The decision
-uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its confidence is at least
-the threshold above which acting was rarely wrong. Both hold only for debates with the same system, settings, models,
-task and prompts.
+whose nonconformity score is not unusually high, compared with the scores of the right labels in the labelled debates.
+The decision uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its
+confidence reaches the threshold above which acting was rarely wrong. Both are valid only for debates with the same
+system, settings, models, task and prompts.
 """
 
 from __future__ import annotations
@@ -253,8 +253,8 @@ def prediction_set(
 def guarantee(n: int, alpha: float) -> str:
     """The guarantee in words, with its limits if there are few cases."""
     guaranteed = (
-        f"On average over claims like the {n:,} cases that it was fitted on, the right answer is in the prediction set "
-        f"of at least {1 - alpha:.0%}, and at most {alpha:.0%} of all claims are acted on wrongly."
+        f"On average over claims like the {n:,} cases that it was fitted on, at least {1 - alpha:.0%} of the "
+        f"prediction sets contain the right answer, and at most {alpha:.0%} of all claims are acted on wrongly."
     )
     return f"{guaranteed} {guarantee_limits(n, alpha)}".rstrip()
 

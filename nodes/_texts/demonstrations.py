@@ -15,7 +15,7 @@ from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
 SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""The labels in tasks on claims that stand for an example's outcome."""
+"""For each outcome of an example: the labels that stand for it in tasks on claims."""
 
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"

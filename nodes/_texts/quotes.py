@@ -26,8 +26,9 @@ LONGEST_SHOWN = 80
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models exchange them inside JSON."""
 DOUBLE_MARKS = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
-"""Marks of two or more strokes; after a figure they mean another unit than a single stroke, as primes do anywhere."""
+"""Marks of two or more strokes. After a figure they differ from a single stroke, because 5″ is not 5′."""
 PRIMES = frozenset("″‶‴‷⁗")
+"""Double marks that differ from a single stroke anywhere."""
 HYPHENS = frozenset("-‐‑－﹣")
 DASHES = frozenset("−⁃˗")
 """Dashes that Unicode does not list with the others (Pd)."""

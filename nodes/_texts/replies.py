@@ -113,7 +113,7 @@ class QuestionsReply(Reply):
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and truth values as texts, as the reply has them."""
+    """A number or a truth value as a text, spelled as in JSON; other values unchanged."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
@@ -358,7 +358,7 @@ def _strict_schema(node: Any) -> Any:
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
     """The schema for an endpoint that makes a grammar of every schema at no cost, such as llama.cpp.
 
-    Without the grammar a weak model does not end its texts and lists, number its verdicts and cite only shown evidence.
+    The grammar makes a weak model end its texts and lists, number its verdicts, and cite only evidence it was shown.
 
     Args:
         reply: the class of the reply.

@@ -230,7 +230,7 @@ def _size(unit: Unit) -> int:
 def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
     """Bytes for each piece shown, the best first; a piece shown in part gets fewer bytes than it has.
 
-    ``alone`` is the id of the only cited piece, if there is one: a verdict depends on its text.
+    ``only_cited`` is the id of the cited piece if only one is cited, else empty: a verdict depends on its text.
     """
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2

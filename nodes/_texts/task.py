@@ -170,7 +170,7 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script, inside any marks that enclose the whole text.
+    """Whether a text ends with a question mark of any script. Marks that enclose the whole text are ignored.
 
     A quoted question at the end of a sentence does not make the sentence a question. In Greek a semicolon is a question
     mark. Armenian has its mark on the question word, anywhere in the sentence.

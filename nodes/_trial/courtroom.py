@@ -117,13 +117,13 @@ class TrialSettings(SourcesSettings):
         default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
     )
     redundant_share: float = Field(
-        default=0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
+        default=0.70, ge=0, le=1, description="If more of a retrieval is redundant, the side's search ends."
     )
     min_request_similarity: float = Field(
         default=0.20,
         ge=-1,
         le=1,
-        description="Minimum similarity (cosine) of evidence that joins the record to the side's request.",
+        description="Minimum similarity (cosine) to the side's request that evidence needs to join the record.",
     )
     max_retrievals: int = Field(
         default=10, ge=1, le=20, description="Maximum number of retrievals per side in a debate."

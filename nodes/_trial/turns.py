@@ -56,7 +56,7 @@ class FirstQuery(TypedDict, total=False):
 
 
 class SearchResult(TypedDict, total=False):
-    """The results that joined the record, and the reason if the side's search ended with them; else null."""
+    """The results that joined the record, and why the side's search ended with this round; null if it did not."""
 
     joined: list[str]
     ended: str | None

@@ -217,7 +217,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     debates = [Ceilings(parent=one) for one in processes]
     assert await spend(debates[0], 10) == 10
     assert debates[0].affordable_calls() >= 16  # what may still be leased counts
-    rows.give_back(BATCH.id, processes[0].unused())
+    rows.give_back(BATCH.id, processes[0].end_unused_lease())
     made = await asyncio.gather(*(spend(one, 100) for one in debates))
     assert 10 + sum(made) == 50
     assert all(one.refused for one in processes)
