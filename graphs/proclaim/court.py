@@ -41,7 +41,7 @@ def next_round(state: TrialState, settings: TrialSettings) -> Next:
     """Starts a round: the sides that still search retrieve evidence; if neither does, the plaintiff argues."""
     if state.get("stop_reason"):
         return END
-    searching = settings.searches_on and still_searching(state)
+    searching = settings.searches_in_debates and still_searching(state)
     return to_discovery("discovery", state, settings) if searching else plaintiff_first(state)
 
 

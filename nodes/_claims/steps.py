@@ -216,7 +216,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
-    """The calls of a part at their maximum cost. Its quotes are not known yet, but they fit into the first reply."""
+    """The calls of a part at their maximum cost: its quotes are at most as long as the first reply, which has them."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _prompt_values(state), first_call(finder, EXTRACT, _prompt_values(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_earlier_text(state)}

@@ -163,7 +163,7 @@ def next_round(
         peer_scores, n: as in `edge_weights`.
 
     Raises:
-        KeyError: an agent has no credibility, or no history though d > 1.
+        KeyError: an agent has no credibility; or d is above 1, and an agent has no history.
         ValueError: a value is out of its range, or d does not fit the history.
     """
     known = extend_history(history, d, confidences, similarities, thresholds)

@@ -128,7 +128,7 @@ def words_for_search(name: str, query: str) -> str:
 
 
 def value_of(entry: StoredCall) -> Any:
-    """The results of a source in an entry of the ledger.
+    """A source's results from an entry of the ledger.
 
     Raises:
         UserError, WorldError: the source failed.

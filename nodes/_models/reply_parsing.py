@@ -65,7 +65,7 @@ CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exc
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words. Both are empty if it can."""
+    """Why a message cannot be read: ``refused``, ``cut`` or ``empty``, and the same in words; both empty if it can."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
@@ -139,7 +139,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # the object is valid up to there, so any later start is inside it
+            end = error.pos  # the object is valid up to here, so objects that start before are inside it
             if error.msg.startswith("Unterminated"):
                 break
             continue

@@ -169,7 +169,7 @@ def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
 
 
 def seed_of(run: int | None, own: int | None) -> int | None:
-    """The base of the seeds of a role's calls: the run's seed and the role's own; None if neither is set."""
+    """The seed for a role, from the run's seed and the role's own; None if neither is set. Its calls derive theirs."""
     if run is None or own is None:
         return own if run is None else run
     return derived_seed(run, own)

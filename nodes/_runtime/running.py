@@ -86,7 +86,7 @@ class DebateRun:
 
 
 Written = tuple[tuple[str, ...], dict[str, Any]]
-"""A write and its place: the path of inner graphs, as ``name:run``."""
+"""A write, with the path of the inner graphs that contain its node; each part of the path is ``name:run``."""
 
 
 def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]) -> list[Written]:
@@ -97,7 +97,7 @@ def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end
 
     Args:
         written: the writes of the debate's steps.
-        graph: the place of a node that may be a graph; its last part is the name, without a run.
+        graph: the path of a node that has ended, and that may be an inner graph; the last part has no run.
         written_at_end: the writes of that node when it ended.
     """
     depth = len(graph)

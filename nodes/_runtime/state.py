@@ -174,7 +174,7 @@ class CheckedClaim(TypedDict):
 
 
 class WithBudget(TypedDict):
-    """The remaining budget, from `moot.nodes._runtime.budget`."""
+    """The debate's ceilings, from `moot.nodes._runtime.budget.open_budget`; None without ceilings."""
 
     budget: NotRequired[dict[str, Any] | None]
 
@@ -394,9 +394,9 @@ class ScoreState(StepInput, StepUpdate):
 class TrialState(StepInput, TrialUpdate, WithBudget, HeardTexts):
     """The keys that the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
 
-    ``evidence`` is given to the phase or found in it; ``premises`` are the premises of the claim; ``budget`` is
-    the phase's share of the debate's budget, if it has one. If a step has several speakers (a side, an arbiter of one
-    piece, a judge), the state has the speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
+    ``evidence`` is given to the phase or found in it; ``premises`` are the premises of the claim; ``budget`` has
+    the trial's ceilings. If a step has several speakers (a side, an arbiter of one piece, a judge), the state has the
+    speaker in ``debater``, its turn in ``turns``, earlier statements in ``heard``.
     """
 
     phase: str

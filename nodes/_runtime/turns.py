@@ -271,7 +271,7 @@ class TurnKind:
     sometimes: tuple[type, ...] = ()
 
     def typed(self) -> Any:
-        """The kind as a TypedDict without further fields."""
+        """The kind as a TypedDict that forbids other fields."""
         fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
         for group in self.sometimes:
             fields |= {name: NotRequired[kind] for name, kind in get_type_hints(group).items()}

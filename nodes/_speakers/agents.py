@@ -204,7 +204,7 @@ def to_agents(
         hears: returns the agents that an agent hears.
         first: the number of the first round.
         own: whether an agent sees its own last answer.
-        more: further state keys for an agent, by its name.
+        more: further state keys; each function takes an agent's name and returns its value.
     """
     last, agents = last_round(state, settings), active_agents(state, settings)
     names = [agent.name for agent in agents]
@@ -233,7 +233,7 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: the summaries and reviews, then the others' answers; without any, a text that says so."""
+    """The placeholder ``heard``: summaries and reviews, then the others' answers; without any, a text that says so."""
     parts = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in parts if part) or "(nobody else is heard)"}
 

@@ -177,7 +177,7 @@ def send_turn(
         opponents: the other answers that it sees.
         own: its own last answer.
         evidence: the evidence that it is shown; by default the texts given with the claim.
-        pool: the evidence that it may select from, if it is not shown.
+        pool: the evidence that it may select from; pieces in ``evidence`` are left out.
         more: further keys that the node reads.
     """
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)

@@ -128,7 +128,7 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Sends every agent to every other agent's last answer, if that agent gave one.
+    """Sends every agent to review each other agent's last answer. Agents without a valid answer are not reviewed.
 
     Args:
         to: the node.

@@ -30,10 +30,10 @@ def robustness_node() -> Node:
     """Adds the evidence that the verdict depends on, as ``robustness``, if the setting is on and there is a verdict.
 
     Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. If a judge
-    decided, the judge is called again, else the answer step of ``rag``. In a system without a judge other than ``rag``,
-    the answer step is first called with all the evidence, for comparison. At most ``robustness_calls`` calls are made,
-    in parallel. A call that fails, or for which a ceiling leaves too little, is a check without an answer: the verdict
-    and its stop reason stay.
+    decided, the judge is called again, else the answer step of ``rag``. If neither of the two decided, the answer step
+    is first called with all the evidence, for comparison. At most ``robustness_calls`` calls are made, in parallel. A
+    call that fails, or for which a ceiling leaves too little, is a check without an answer: the verdict and its stop
+    reason stay.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -207,7 +207,7 @@ async def answer_relevance(
         model: the model that writes the questions.
         encoder: the text encoder.
         n: the number of questions.
-        claim_form: question: other claims are compared as "Is it true that {claim}?"; as_given: unchanged.
+        claim_form: ``form`` of `claim_to_compare`.
 
     Returns:
         ``score``, from -1 to 1; the ``questions``; and ``noncommittal``, whether the answer evades the claim, or None

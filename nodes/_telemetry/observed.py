@@ -58,7 +58,7 @@ def show_endpoints(instruments: Telemetry) -> None:
             yield count, {**server_of(address), "moot.state": state}
 
     instruments.add_gauge(
-        "moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls
+        "moot.endpoint.calls", "{call}", "Running and waiting calls to an endpoint.", calls
     )
 
 

@@ -141,7 +141,7 @@ def fold(text: str) -> str:
 def spellings(task: Task) -> dict[str, str]:
     """Every folded spelling of every label, without spellings that two labels share.
 
-    A spelling with signs or digits, such as an option ``-0.5``, is not folded, because its meaning would be lost.
+    A spelling with signs or digits, such as an option ``-0.5``, is left out, because folding would lose its meaning.
     """
     labels = {fold(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
@@ -433,7 +433,7 @@ def normal_expression(text: str) -> str:
 
 
 def unwrap_answer(text: str) -> str:
-    """A text without a box, tags or Markdown around its answer; if it has one box, the content of the box."""
+    """A text without tags and Markdown around its answer; if the answer is in a LaTeX box, the content of the box."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _inside_braces(text, boxes[0].end())

@@ -153,7 +153,7 @@ def read_calibration(path: str) -> Calibration:
         path: the path of the file.
 
     Raises:
-        UserError: there is no such file, or it is not a calibration.
+        UserError: the file cannot be read, is not a calibration, or was changed after it was written.
     """
     try:
         found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
@@ -191,7 +191,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
-            yield f"The corpus {name} has changed since the calibration was fitted: it does not cover the new content."
+            yield f"The corpus {name} has changed since the calibration was fitted, which does not cover the new content."
     if calibration.moot != moot_version():
         yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
 

@@ -243,7 +243,7 @@ def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
         if citation["fabricated"]:
             faults.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
         else:
-            faults.append(("unverified_quote", f"quotes {quote!r}, which does not stand in {cited}"))
+            faults.append(("unverified_quote", f"quotes {quote!r}, which is not in {cited}"))
     return faults
 
 

@@ -122,7 +122,7 @@ def to_sides(
         state: the phase's state.
         step: the step of their turns.
         sides: the sides.
-        more: further state keys, by side.
+        more: further state keys; each function takes a side and returns its value.
     """
     sends = []
     for side in sides:
@@ -298,7 +298,7 @@ def _cited_exhibit(citation: Mapping[str, Any]) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """A text of others as one line, without tags and of limited length."""
+    """A text by a model or a source as one line, without tags, cut to ``most`` characters."""
     line = " ".join(clean(text).split())
     return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
 

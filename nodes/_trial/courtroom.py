@@ -206,7 +206,7 @@ class TrialSettings(SourcesSettings):
         return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
 
     @property
-    def searches_on(self) -> bool:
+    def searches_in_debates(self) -> bool:
         """Whether the sides search for more evidence during the debates."""
         return self.progressive_retrieval and bool(self.sources)
 
@@ -225,7 +225,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
-    return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_on)
+    return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_in_debates)
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

@@ -174,5 +174,5 @@ def _round_text(turn: Turn) -> str:
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
-    whole = (" ".join(line.splitlines()) for line in lines)  # a text of others must not begin a line
+    whole = (" ".join(line.splitlines()) for line in lines)  # a model's text must not begin a line
     return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""

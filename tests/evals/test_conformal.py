@@ -133,8 +133,8 @@ def test_few_cases_give_a_weaker_guarantee() -> None:
     assert guarantee_limits(8, 0.1).endswith("With so few, every prediction set contains all labels.")
     assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
     assert guarantee(1_200, 0.1) == (
-        "On average over claims like the 1,200 cases that it was fitted on, the right answer is in the prediction set "
-        "of at least 90%, and at most 10% of all claims are acted on wrongly."
+        "On average over claims like the 1,200 cases that it was fitted on, at least 90% of the prediction sets "
+        "contain the right answer, and at most 10% of all claims are acted on wrongly."
     )
 
 

@@ -86,7 +86,7 @@ async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
     kinds = [kind for kind, _ in warnings_of(document)]
     assert sorted(kinds) == ["fabricated_citation", "unverified_quote", "unverified_quote"]
     for piece in (mine, other):
-        about = f"quotes {wrong_citation(piece)['quote'][:80]!r}, which does not stand in {piece['id']}"
+        about = f"quotes {wrong_citation(piece)['quote'][:80]!r}, which is not in {piece['id']}"
         assert ("unverified_quote", about) in warnings_of(document)
     assert document["answer"] == "SUPPORTS"
     assert verdict_citations(document) == turn_of(document, "judge")["citations"]
@@ -141,7 +141,7 @@ async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_
 async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub: StartStub, first: str) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     given, fault = {
-        "wrong": ([wrong_citation(mine)], f"does not stand in {mine['id']}"),
+        "wrong": ([wrong_citation(mine)], f"which is not in {mine['id']}"),
         "none": ([], "there are none"),
         "invented": ([INVENTED], "which was not shown"),
     }[first]
@@ -208,7 +208,7 @@ async def test_a_judge_without_a_verified_quote_gives_no_verdict(start_stub: Sta
         return
     assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
     assert (document["error"]["kind"], document["error"]["where"]) == ("unquoted", "judge, round 1")
-    assert f"does not stand in {mine['id']}" in document["error"]["detail"]
+    assert f"which is not in {mine['id']}" in document["error"]["detail"]
     assert document["metrics"]["citations"]["total"] == 2
 
 

@@ -305,6 +305,6 @@ def test_an_answer_without_a_verified_quote_gets_the_reason() -> None:
         return missing_quote_fault(check_citations(quotes, [one], {one["id"]}))
 
     assert fault(bad, good) == ""
-    assert f"'museum is old', which does not stand in {one['id']}" in fault(bad, strange)
+    assert f"'museum is old', which is not in {one['id']}" in fault(bad, strange)
     assert "'ev-0', which was not shown" in fault(bad, strange)
     assert "there are none" in fault()
