@@ -19,7 +19,7 @@ LONGEST_PROMPT = 20_000
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
     """A graph's settings with a field for each prompt, e.g. ``judge_prompt`` for ``tool_mad/judge``.
 
-    An instance of ``kind`` itself is accepted as well, with the shipped prompts.
+    The graph also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
 
     Args:
         kind: the class of the settings.

@@ -76,7 +76,8 @@ class DebateRun:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
     def _take_state(self, values: dict[str, Any]) -> None:
-        """Stores the debate's state after a step; the state then contains the writes of inner graphs."""
+        """Stores the debate's state after a superstep. It contains the collected writes, so these are dropped; if the
+        debate waits for a person, the writes of inner graphs are not in it yet, and stay."""
         if INTERRUPT not in values and values != self.state:
             self.state = values
             self.inner = [(place, written) for place, written in self.inner if place and self.waits]

@@ -281,7 +281,7 @@ class TurnKind:
 
 
 def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal["forbid", "ignore"]) -> Any:
-    """A TypedDict for Pydantic."""
+    """A TypedDict for Pydantic, with a description, and with a rule for other fields (``extra``)."""
     make: Any = TypedDict
     made = make(name, dict(fields))
     made.__doc__ = about
@@ -411,7 +411,7 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the argument with most verified quotes, or the first of several.
+    """An answer with its best argument: the argument with most verified quotes; after a tie, the first of these.
 
     ``quotes`` are its verified quotes. ``answer`` is null for agents without an answer.
     """

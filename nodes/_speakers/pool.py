@@ -68,7 +68,7 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
-    """Searches the shared sources for the claim itself, in a turn of ``name``.
+    """Starts the search of the shared sources for the claim itself, in a turn of ``name``.
 
     Args:
         state: the debate's state.

@@ -55,7 +55,7 @@ class Agent(BaseModel):
 
 
 def number_speakers(prefix: str) -> Any:
-    """A validator that names the speakers of a list that have no name: ``prefix-1``, ...
+    """A validator that gives names to the unnamed speakers of a list: ``prefix-1``, ...
 
     A number becomes that many speakers, and a text becomes a speaker with the model of that name.
     """

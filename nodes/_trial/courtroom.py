@@ -117,7 +117,7 @@ class TrialSettings(SourcesSettings):
         default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
     )
     redundant_share: float = Field(
-        default=0.70, ge=0, le=1, description="If more of a retrieval is redundant, the side's search ends."
+        default=0.70, ge=0, le=1, description="If a larger share of a retrieval is redundant, the search ends."
     )
     min_request_similarity: float = Field(
         default=0.20,
