@@ -161,10 +161,10 @@ _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
 
 
 def parse_refusal(text: str) -> tuple[int | None, int | None, int | None]:
-    """Parses an endpoint's refusal of a long prompt: its context, the prompt's tokens, and the excess tokens.
+    """Reads the model's context, the prompt's tokens and the excess tokens from an endpoint's refusal of a long prompt.
 
     Args:
-        text: the error's text; each value is None if the text does not contain it.
+        text: the error's text. The values that it does not contain are None.
     """
     return _number_in(_CONTEXT, text), _number_in(_SENT, text), _number_in(_OVER, text)
 

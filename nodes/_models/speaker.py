@@ -63,7 +63,7 @@ class Speaker(Caller):
     """
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
-        """A prompt's instructions and data, with this speaker's text of the prompt.
+        """A prompt's instructions and data, from the speaker's own text of the prompt (``prompts``) if it has one.
 
         Args:
             prompt: the prompt's name.

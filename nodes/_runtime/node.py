@@ -169,7 +169,12 @@ def _checked_settings(kind: type[Settings], recorded: str) -> Settings:
 
 
 def seed_of(run: int | None, own: int | None) -> int | None:
-    """The seed for a role, from the run's seed and the role's own; None if neither is set. Its calls derive theirs."""
+    """The seed from which the seeds of a role's calls are derived; None if neither seed is set.
+
+    Args:
+        run: the run's seed.
+        own: the role's own seed.
+    """
     if run is None or own is None:
         return own if run is None else run
     return derived_seed(run, own)

@@ -107,7 +107,7 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
 
 
 def guard_traces() -> None:
-    """Installs a LangSmith client that removes keys for this process, if tracing is on and no client is set.
+    """Installs a LangSmith client that removes API keys from traces, if tracing is on and this process has no client.
 
     moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before its first
     run.

@@ -27,7 +27,7 @@ class Agent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Name = Field(
-        default="", description="Its name, which is also its role in `models`; by default with a number."
+        default="", description="Its name, which is also its role in `models`; by default numbered, as agent-1."
     )
     model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
     seed: int | None = Field(

@@ -50,7 +50,7 @@ async def sum_up(
 ) -> FinalReply:
     """The final answer from debaters' last answers (S4 3.2.2, Eq. 6): one call. It must be one of these answers.
 
-    If a reply has another answer (by the task's comparison of texts), the call is made once more.
+    If a reply has another answer (compared by `same_answer`), the call is made once more.
 
     Args:
         claim: the claim of the debate.

@@ -269,7 +269,10 @@ def guarantee_limits(n: int, alpha: float) -> str:
         return ""
     off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
     none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
-    return f"With fewer than {FEW_CASES} cases it may be off by {off:.0%} either way for this file.{none}"
+    return (
+        f"With fewer than {FEW_CASES} cases, the share of prediction sets that contain the right answer may be off by "
+        f"{off:.0%} either way.{none}"
+    )
 
 
 def calibrated(

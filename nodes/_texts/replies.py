@@ -178,7 +178,7 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The class of the final reply, whose ``answer`` must be one of the given answers by the task's comparison.
+    """The class of the final reply, whose ``answer`` must be one of the given answers (compared by `same_answer`).
 
     Args:
         task: the form of an answer.

@@ -19,7 +19,7 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
 
     Args:
         vector: the candidate's vector.
-        pool: vectors of the evidence in the pool, with the candidate's dimension and not zero.
+        pool: vectors of the evidence in the pool, of the candidate's dimension; none may be zero.
 
     Raises:
         ValueError: a vector is zero or not finite.

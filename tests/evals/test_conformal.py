@@ -129,7 +129,9 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
 
 def test_few_cases_give_a_weaker_guarantee() -> None:
     assert guarantee_limits(200, 0.1) == ""
-    assert guarantee_limits(98, 0.1) == "With fewer than 200 cases it may be off by 6% either way for this file."
+    assert guarantee_limits(98, 0.1) == (
+        "With fewer than 200 cases, the share of prediction sets that contain the right answer may be off by 6% either way."
+    )
     assert guarantee_limits(8, 0.1).endswith("With so few, every prediction set contains all labels.")
     assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
     assert guarantee(1_200, 0.1) == (
@@ -231,7 +233,7 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
     moot("eval", "run", "--task", "claims=claims.jsonl", *system)
     output = moot("calibrate", "logs", "--alpha", "0.4")
     assert "Fitted on 12 cases of multi_agent_voting" in output
-    assert "With fewer than 200 cases it may be off by" in output
+    assert "With fewer than 200 cases, the share of prediction sets" in output
     found = read_calibration("calibration.json")
     assert (found.n, found.alpha, sum(count for _, count in found.scores)) == (12, 0.4, 12)
 
