@@ -424,7 +424,7 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
 
 
 def _count_words(claim: Claim) -> int:
-    """The number of words of a claim, without function words."""
+    """The number of different words of a claim, without function words."""
     return len(vocabulary([claim["claim"]]) - GRAMMAR)
 
 

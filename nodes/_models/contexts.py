@@ -178,8 +178,8 @@ def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
 def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
     """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
-    If the endpoint names no context, the next prompts get about half of this prompt's tokens; if it names only the
-    excess tokens, they get fewer by one and a half times these.
+    If the endpoint names no context, the next prompt is shorter by one and a half times the excess tokens; if it does
+    not name these either, the next prompt is about half as long.
 
     Args:
         model: its name in the settings, provider:name.

@@ -54,8 +54,8 @@ LONGEST_WAIT = 1.0
 """Seconds that a process waits at its end for the rest of the trace to be sent."""
 
 
-def send_in_time() -> None:
-    """Sets `ENVIRONMENT`, so that LangSmith clients do not delay the end of the process; set variables stay."""
+def set_langsmith_environment() -> None:
+    """Sets the variables in `ENVIRONMENT` that are not set yet, so that LangSmith does not delay the process's end."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     get_env_var.cache_clear()  # type: ignore[attr-defined]
@@ -71,7 +71,7 @@ class Client(langsmith.Client):
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
         self._keys = environment_keys()
-        send_in_time()
+        set_langsmith_environment()
         super().__init__(anonymizer=self._clean)
         atexit.unregister(finish_at_exit)
         atexit.register(finish_at_exit)

@@ -50,8 +50,8 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
     The interrupt's value is ``{"kind", "about", "proposed"}``. If the last reply was invalid, the debate waits again,
-    and the value also has ``problem``. A reply that accepts is true, null or ``{"accept": true}``. The form of others
-    depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
+    and the value also has ``problem``. A reply that accepts is true, null or ``{"accept": true}``. The form of a
+    reply that changes something depends on the moment: ``{"queries": {name: query}}``, ``{"premises": [...]}``,
     ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}`` or ``{"question": text}``. The review is a turn of the
     agent ``person``.
 

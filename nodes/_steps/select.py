@@ -120,7 +120,7 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
         if chosen.dropped:
             unknown = ", ".join(map(str, chosen.dropped))
             run.ledger.warn(
-                "unknown_selection", f"The pool has no item {unknown} that was shown; its items are 1 to {len(pool)}."
+                "unknown_selection", f"Selected numbers without an item that was shown: {unknown} (of {len(pool)} items)."
             )
         evidence = [pool[number - 1] for number in chosen.numbers]
         ids = [piece["id"] for piece in evidence]

@@ -204,8 +204,8 @@ def label_shares(
 ) -> dict[str, float]:
     """A distribution over the labels, from a debate's confidence; the shares add up to 1.
 
-    The verdict has the confidence; the others share the rest in proportion to their answers plus one. Without a
-    verdict or a confidence all labels have the same share.
+    The verdict's share is the confidence. The other labels divide the rest in proportion to their number of answers
+    plus one. Without a verdict or a confidence all labels have the same share.
 
     Args:
         labels: the task's labels.
