@@ -117,7 +117,7 @@ class Claim(Rated):
 
 
 class Dropped(TypedDict):
-    """A reply of a model that the text does not support; ``why`` is a sentence."""
+    """A model's reply that the text does not support; ``why`` is a sentence."""
 
     step: Step
     quote: str
@@ -137,7 +137,7 @@ class PartResults(TypedDict):
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
-    dropped: Annotated[list[Dropped], Field(description="Replies of models that are not in the text."), joined]
+    dropped: Annotated[list[Dropped], Field(description="Models' replies that the text does not support."), joined]
     unread: Annotated[list[Unread], Field(description="Parts without a usable reply of a model."), joined]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
     warnings: Annotated[list[Warned], Field(description="Problems that did not end the run."), merge_warnings]

@@ -178,7 +178,10 @@ def with_missing_fields(value: Any, kind: Any) -> Any:
 
 @lru_cache
 def fields_of(kind: Any) -> dict[str, Any]:
-    """A Pydantic model's fields, each with the one Pydantic model in its type (such as that of list items), or None."""
+    """The fields of a Pydantic model by name, each with the model of its nested object or of its list's items.
+
+    The value is None if the type of a field contains no model, or several.
+    """
 
     def models(annotation: Any) -> set[Any]:
         if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
