@@ -119,7 +119,7 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known. They are zero for a shared call, and for a failed call without a count."""
+    """Whether the tokens of a call are known. They are zero for shared calls, and for failed calls without a count."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0

@@ -307,7 +307,7 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
                 comment=comment,
                 trace_id=run.trace_id,
                 session_id=project,
-                extend_trace_retention=False,  # so that it is sent now, and not queued: the queue is not flushed at exit
+                extend_trace_retention=False,  # so that it is sent now; the client's queue is not flushed at exit
             )
     except (LangSmithError, ValueError) as error:
         log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))

@@ -120,7 +120,8 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
         if chosen.dropped:
             unknown = ", ".join(map(str, chosen.dropped))
             run.ledger.warn(
-                "unknown_selection", f"Selected numbers without an item that was shown: {unknown} (of {len(pool)} items)."
+                "unknown_selection",
+                f"The selection names items that were not shown: {unknown}. The pool has {len(pool)} items.",
             )
         evidence = [pool[number - 1] for number in chosen.numbers]
         ids = [piece["id"] for piece in evidence]

@@ -57,9 +57,7 @@ def show_endpoints(instruments: Telemetry) -> None:
         for (address, state), count in found.items():
             yield count, {**server_of(address), "moot.state": state}
 
-    instruments.add_gauge(
-        "moot.endpoint.calls", "{call}", "Running and waiting calls to an endpoint.", calls
-    )
+    instruments.add_gauge("moot.endpoint.calls", "{call}", "Running and waiting calls to an endpoint.", calls)
 
 
 # --- debates ----------------------------------------------------------------------------------------------------------

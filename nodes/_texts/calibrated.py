@@ -191,7 +191,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
-            yield f"The corpus {name} has changed since the calibration was fitted, which does not cover the new content."
+            yield f"The corpus {name} has changed since the calibration was fitted: its new content is not covered."
     if calibration.moot != moot_version():
         yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
 

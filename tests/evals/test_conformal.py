@@ -130,7 +130,8 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
 def test_few_cases_give_a_weaker_guarantee() -> None:
     assert guarantee_limits(200, 0.1) == ""
     assert guarantee_limits(98, 0.1) == (
-        "With fewer than 200 cases, the share of prediction sets that contain the right answer may be off by 6% either way."
+        "With fewer than 200 cases, the share of prediction sets that contain the right answer may be off by 6% "
+        "either way."
     )
     assert guarantee_limits(8, 0.1).endswith("With so few, every prediction set contains all labels.")
     assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
