@@ -275,7 +275,7 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
     assert sorted(kinds(document)) == ["selection_cut", "unknown_selection", "unknown_selection"]
     unknown = [w for w in document["warnings"] if w["kind"] == "unknown_selection"]
-    assert all("no item 9" in w["detail"] and w["where"].startswith("debater-") for w in unknown)
+    assert all("not shown: 9." in w["detail"] and w["where"].startswith("debater-") for w in unknown)
 
 
 async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
