@@ -102,7 +102,7 @@ def draw_time(axes: Any, rows: Rows) -> None:
         of_name = [row for row in rows if row["name"] == name]
         at_once = [row["at_once"] for row in of_name]
         for time, line, what in (("wall", "o-", "wall"), ("cpu", "o--", "processor")):
-            ms = [sum(growth.a_call(row, time)) / len(row["runs"]) for row in of_name]
+            ms = [sum(growth.ms_per_call(row, time)) / len(row["runs"]) for row in of_name]
             axes.plot(at_once, ms, line, color=color, label=f"{short}, {what}")
     axes.set(title="Time a call", xlabel="debates in flight", ylabel="ms", yscale="log")
     axes.legend(fontsize=8, frameon=False, handlelength=3.5)

@@ -1,4 +1,4 @@
-"""The cost of retrieval as ratios: encoding to plain PyTorch, indexing to encoding, a query to its parts.
+"""The cost of retrieval as ratios: encoding relative to plain PyTorch, indexing to encoding, a query to its parts.
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 

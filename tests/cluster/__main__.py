@@ -179,7 +179,7 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 )
 
 
-def queue_trials(only: list[str]) -> bool:
+def run_queue_trials(only: list[str]) -> bool:
     """Run the queue's trials, all or those named; return whether one failed."""
     wrong = False
     for run_trial in TRIALS:
@@ -195,8 +195,8 @@ def queue_trials(only: list[str]) -> bool:
     return wrong
 
 
-def service_trials(only: list[str], *, page: bool) -> bool:
-    """Run the service's trials as `queue_trials` does; print a table of the results, and write it into the page."""
+def run_service_trials(only: list[str], *, page: bool) -> bool:
+    """Run the service's trials as `run_queue_trials` does; print a table of the results, and write it into the page."""
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False
@@ -226,8 +226,8 @@ def main(
     known = {*(run_trial.__name__ for run_trial in TRIALS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
-    wrong = [] if service_only else [queue_trials(only or [])]
-    wrong.append(service_trials(only or [], page=page))
+    wrong = [] if service_only else [run_queue_trials(only or [])]
+    wrong.append(run_service_trials(only or [], page=page))
     raise typer.Exit(int(any(wrong)))
 
 

@@ -82,7 +82,7 @@ def test_invalid_confidences_are_refused(confidence: float) -> None:
             measure([confidence], [True])
 
 
-def test_lists_of_unequal_length_and_no_bins_are_refused() -> None:
+def test_lists_of_unequal_length_and_zero_bins_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ece([0.5], [])
     with pytest.raises(ValueError, match="at least one bin"):

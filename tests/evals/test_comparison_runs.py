@@ -125,7 +125,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
     assert made.notes == ("moved.eval (new): left out, as new.eval has the same settings and items.",)
 
 
-def test_other_items_are_another_study(tmp_path: Path) -> None:
+def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
     half = {id: GOLD[id] for id in "1234"}
     fewer = {id: CONTROL[id] for id in half}
     for name, documents, items, judge in (
@@ -143,7 +143,7 @@ def test_other_items_are_another_study(tmp_path: Path) -> None:
     assert "each has its own study" in studies[0].notes[0]
 
 
-def test_every_system_is_listed_whatever_its_debate(tmp_path: Path) -> None:
+def test_every_control_is_listed_whichever_debate_it_names(tmp_path: Path) -> None:
     of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
     systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
     made = study(tmp_path, **systems)

@@ -57,7 +57,7 @@ def test_grouped_answers_widen_the_interval_of_kappa() -> None:
     assert together.value == pytest.approx(alone.value) == pytest.approx(apart.value)
     ends = [(one.low, one.high) for one in (alone, apart, together)]
     widths = [high - low for low, high in ends if low is not None and high is not None]
-    assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as of sixty answers, not of 240
+    assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as if there were 60 answers, not 240
     assert widths[1] == pytest.approx(widths[0] / 2)
 
 
@@ -78,7 +78,7 @@ def test_a_grader_does_not_grade_its_own_answers() -> None:
     check_grader(None, [("s", "society_of_minds", mixed)])
 
 
-def test_the_agreement_of_graders_with_people_and_texts(
+def test_the_agreement_of_graders_with_people_and_texts_is_measured(
     logs: Path, tmp_path: Path, start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stub = start_stub(
@@ -131,7 +131,7 @@ def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) 
         read_gradable_answers([labels])
 
 
-def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
+def test_a_judge_that_also_debated_is_named_in_a_note(tmp_path: Path) -> None:
     document = {"1": debate("Paris", task="hotpotqa")}  # by openai:gpt-4o-mini
     for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
         write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)

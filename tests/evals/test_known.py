@@ -38,7 +38,7 @@ def test_printed_figures_equal_ours(check: Check) -> None:
     assert check.agrees, check
 
 
-def test_the_number_of_checked_figures() -> None:
+def test_figures_are_checked_within_their_tolerance() -> None:
     assert len(checks()) == 2 * len(S1_INTERVALS) + 2 * len(ROWS) == 30
     assert not Check("", "", printed=0.8167, computed=0.8168, tolerance=0.00005).agrees
     assert Check("", "", printed=0.66, computed=0.65, tolerance=S1_TOLERANCE).agrees

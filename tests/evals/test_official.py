@@ -126,7 +126,7 @@ def test_hotpotqas_scores_equal_its_script() -> None:
         (None, None),
     ],
 )
-def test_the_page_and_sentence_are_the_end_of_the_address(url: str | None, place: tuple[str, str] | None) -> None:
+def test_the_page_and_sentence_are_read_from_the_end_of_an_address(url: str | None, place: tuple[str, str] | None) -> None:
     assert page_and_element({"title": "Page", "url": url}) == place
 
 
@@ -271,7 +271,7 @@ COVID = [
 ABSTRACT = {"cord_id": "a1", "title": "On masks", "abstract": ["Masks helped.", "We asked 40 people."]}
 
 
-async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_stub: StartStub, tmp_path: Path) -> None:
+async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
     folder = tmp_path / "Check-COVID" / "test"
     folder.mkdir(parents=True)

@@ -44,7 +44,7 @@ pytest.importorskip("ragas", reason="RAGAS is not installed: pip install 'moot[r
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
-CONTEXT = "Vienna lies on the Danube."  # in RAGAS's second prompt only, and so tells it from the first
+CONTEXT = "Vienna lies on the Danube."  # only RAGAS's second prompt contains it
 UNICODE = "Wo liegt 東京? «Où» 🗼 — naïve “quotes” and \\ {braces}"
 STUB, MINILM = "openai:stub-embedding", "all-MiniLM-L6-v2"
 EXACT = 1e-6

@@ -71,7 +71,7 @@ async def test_many_given_texts_and_debaters_stay_within_a_ceiling(stub: StubEnd
     if more := eight_debaters(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # eight single answers need only this
+        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # a system with one answer per debater spends little
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -101,7 +101,7 @@ async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -
     assert 10_000 < tokens_spent(document) <= 21_000
 
 
-async def test_calls_shared_by_several_are_counted(
+async def test_a_call_shared_by_equal_requests_is_counted_once(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
@@ -132,7 +132,7 @@ async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None
     assert len(document["calls"]) == 20
 
 
-async def test_a_sample_that_was_not_asked_has_no_vote(plain: StubEndpoint) -> None:
+async def test_a_sample_that_was_not_drawn_has_no_vote(plain: StubEndpoint) -> None:
     document = await spend("self_consistency", [], max_calls=3)
     assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
     assert len(document["calls"]) == 3

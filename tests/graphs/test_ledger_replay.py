@@ -214,7 +214,7 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
         else:
             await asyncio.gather(ask("a"), ask("b"))
-        assert len(stub.calls()) == before + 2  # together: one request of the cancelled call, one of the other two
+        assert len(stub.calls()) == before + 2  # one for the cancelled call, one for the others
 
 
 async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:

@@ -258,7 +258,7 @@ async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
     assert f"{len(dropped)} more are left out for the record's length; cited of these: none.)" in prompt
 
 
-async def test_the_record_names_the_exhibits_that_all_roles_were_shown(start_stub: StartStub) -> None:
+async def test_every_turn_records_the_exhibits_in_its_prompt(start_stub: StartStub) -> None:
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=2600, exhibits="whole")
     asked = [(side, step) for side in SIDES for step in ("challenge", "argue", "request_expert", "reflect")]

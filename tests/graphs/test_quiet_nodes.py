@@ -99,7 +99,7 @@ async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
     assert any("'second'" in note for note in raised.value.__notes__)
 
 
-async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_callbacks() -> None:
+async def test_a_router_reads_its_nodes_writes_with_and_without_callbacks() -> None:
     warning = {"kind": "stand_in", "detail": "wikipedia stood in"}
     read: list[dict[str, Any]] = []
 

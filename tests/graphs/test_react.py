@@ -369,7 +369,7 @@ async def test_a_second_debate_on_a_thread_starts_from_empty_state(start_stub: S
         assert document["depth"] == 3
     assert (await checkpointed.aget_state(config)).values[
         "messages"
-    ] == []  # the agent keeps its own messages to itself
+    ] == []  # the agent's messages are not in the debate's state
     assert (await checkpointed.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 

@@ -108,7 +108,7 @@ async def test_the_other_side_answers_an_unparsable_side(start_stub: StartStub) 
     assert final_votes(document) == {"affirmative": None, "negative": "REFUTES"}
 
 
-async def test_the_only_sides_answer_can_be_preferred(start_stub: StartStub) -> None:
+async def test_an_answer_can_be_preferred_if_only_one_side_answers(start_stub: StartStub) -> None:
     cases = claims(["-R", "R-"])
     rules = [r for claim, given in cases.items() for r in script(given, roles=SIDES, claim=claim)]
     start_stub([*rules, rule("moderator", fields={"preferred": "REFUTES", "reason": "It stands."})])

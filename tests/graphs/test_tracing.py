@@ -74,7 +74,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
     return document
 
 
-# --- a trace reads as the debate --------------------------------------------------------------------------------------
+# --- the structure of a trace --------------------------------------------------------------------------------------
 
 
 def path(collector: Collector, run: Run) -> str:
@@ -93,7 +93,7 @@ def metadata(run: Run) -> Run:
     return found
 
 
-async def test_a_trace_reads_as_the_debate(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_trace_has_the_structure_of_the_debate(start_stub: StartStub, collector: Collector) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     document = await debate("tool_mad", models=MODELS, max_rounds=1, scoring="consensus_only")
     read = {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
@@ -349,7 +349,7 @@ async def test_without_our_filter_all_keys_would_be_uploaded(
     assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
 
 
-async def test_a_client_set_by_the_user_stays(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_client_set_by_the_user_is_kept(start_stub: StartStub, collector: Collector) -> None:
     theirs = langsmith.Client()
     langsmith.configure(client=theirs)
     start_stub([{"fields": {"citations": []}}])

@@ -1,4 +1,4 @@
-"""Answer relevance with real answers, the real encoder, and questions that a strong reader wrote from the prompt."""
+"""Answer relevance with real answers, the real encoder, and recorded questions that follow the prompt."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_the_node_compares_problems_unchanged(start_stub: StartStub, task:
 
 @pytest.mark.skipif(not READ.exists(), reason="the read debates are not here")
 async def test_good_answers_reach_the_threshold_and_other_claims_do_not() -> None:
-    """The model's replies are the reader's questions; the claims are those of the debates and of their benchmarks."""
+    """The scripted model replies with recorded questions. The other claims are those of the debate's benchmark."""
     encoder = await open_encoder()
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     own, nearest = [], []

@@ -69,13 +69,13 @@ def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: li
         (1.0, None, True, False),
         (None, None, True, False),
         (0.0, 1.0, True, False),
-        (None, 0.8, False, True),  # without a retriever only answer relevance gates
+        (None, 0.8, False, True),  # without a retriever, only answer relevance counts
         (None, 0.7999, False, False),
         (0.0, 0.8, False, True),
         (1.0, None, False, False),
     ],
 )
-def test_the_gate_needs_both_scores(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
+def test_the_gate_needs_both_scores_if_there_is_evidence(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
     assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 

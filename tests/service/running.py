@@ -175,7 +175,7 @@ class Service:
 
 @contextmanager
 def running_service(folder: Path, stub: StubEndpoint, variables: Mapping[str, str] | None = None) -> Iterator[Service]:
-    """Run a service of one page and two workers, with the users of `LIMITS`."""
+    """Run a service of one web process and two workers, with the users of `LIMITS`."""
     digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
     users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{LIMITS[name]}' for name, digest in digests.items()]
     (folder / "users.toml").write_text("\n".join(users))

@@ -1,4 +1,4 @@
-"""A page and two workers with the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
+"""One web process and two workers, run by the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
         assert "1 was invented: names a source that its writer was not shown" in page
 
 
-async def test_equal_votes_are_named(start_stub: StartStub) -> None:
+async def test_a_verdict_after_a_tie_says_so(start_stub: StartStub) -> None:
     answers = ((1, "SUPPORTS"), (2, "REFUTES"))
     rules = [{"model": f"stub-{i}", "fields": {"answer": answer, "citations": []}} for i, answer in answers]
     start_stub(rules)
