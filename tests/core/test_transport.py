@@ -79,7 +79,7 @@ async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: st
         await raw.closed.get()  # the connection is not reused
 
 
-async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_timeout_also_ends_an_unanswered_attempt_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []

@@ -335,7 +335,7 @@ def test_choices_are_read_in_other_formats(
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
 )
-def test_broken_records_say_which_field(name: str, record: dict[str, Any], problem: str) -> None:
+def test_broken_records_have_errors_that_name_the_problem(name: str, record: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidRecord, match=problem):
         read_one(name, record)
 

@@ -259,7 +259,7 @@ def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     check_baseline([comparison], "label prior")
 
 
-def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
+def test_baselines_with_equal_constant_answers_share_a_row(tmp_path: Path) -> None:
     no, yes = "NOT_SUPPORTED", "SUPPORTED"
     facts: dict[str, Any] = {"benchmark": "hover", "gold": {"1": no, "2": no, "3": yes}}
     made = study(tmp_path, a=({id: debate(no, task="hover") for id in "123"}, facts))

@@ -69,7 +69,7 @@ def hash_of(id: str) -> int:
     return sum(map(ord, id)) * 7919
 
 
-def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
+def test_the_headline_says_why_no_difference_was_tested(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared: there is no baseline here"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")

@@ -91,7 +91,7 @@ def test_the_agreement_of_graders_with_people_and_texts_is_measured(
     people, out = tmp_path / "people.csv", tmp_path / "grades.csv"
     people.write_text("id,right\n1,yes\n2,yes\n3,no\n4,yes\n")
     measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
-    assert len(stub.prompts()) == 3  # the first is the same text
+    assert len(stub.prompts()) == 3  # the first answer equals the right one
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
     by_people = rows["people", "openai:b", "all answers"]

@@ -109,7 +109,7 @@ async def test_a_real_document_is_scored() -> None:
 WORDS = st.lists(st.sampled_from(["the", "a", "red", "Red", "fox", "fox,", "yes", "no", "-"]), max_size=5).map(" ".join)
 
 
-def test_texts_are_normalised_as_by_each_script() -> None:
+def test_texts_are_normalised_as_in_the_official_scripts() -> None:
     assert normalise_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
     assert normalise_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
     assert normalise_triviaqa("O’Brien `s") == "o brien s"

@@ -306,7 +306,7 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
 
 
 @given(st.lists(st.text() | st.sampled_from([YIELDING, GOOD_POINT, "I", "concede"])))
-def test_a_concession_rate_is_a_rate(texts: list[str]) -> None:
+def test_a_concession_rate_is_not_negative(texts: list[str]) -> None:
     rate = concession_rate(texts)
     assert rate is None or 0 <= rate <= 1000
     assert concession_rate([*texts, *texts]) == pytest.approx(rate)

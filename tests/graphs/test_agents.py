@@ -188,7 +188,7 @@ async def test_if_the_summary_is_unusable_agents_hear_the_answers(start_stub: St
     assert [(t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"] == [(None, "refused")]
 
 
-async def test_one_round_is_a_vote(start_stub: StartStub) -> None:
+async def test_a_debate_of_one_round_is_only_a_vote(start_stub: StartStub) -> None:
     cases = claims(["society_of_minds", "chat_eval", "group_debate", "neighbor_debate", "reconcile"])
     stub = start_stub([r for claim in cases for r in script("SRR", claim=claim)])
     for claim, name in cases.items():

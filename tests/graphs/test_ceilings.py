@@ -248,13 +248,13 @@ async def test_loading_models_does_not_count_as_time_of_the_debate(
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
 
 
-async def test_a_panel_that_was_not_called_names_the_ceiling(plain: StubEndpoint) -> None:
+async def test_if_no_judge_can_be_called_the_error_names_the_ceiling(plain: StubEndpoint) -> None:
     document = await spend("proclaim", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
-async def test_a_vote_that_was_not_called_names_the_ceiling(plain: StubEndpoint) -> None:
+async def test_if_no_agent_can_be_called_the_error_names_the_ceiling(plain: StubEndpoint) -> None:
     document = await spend("standard_prompting", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]

@@ -54,7 +54,7 @@ def transcript_of(document: dict[str, Any]) -> str:
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-async def test_agreement_with_a_verified_quote_ends_before_any_debate(start_stub: StartStub) -> None:
+async def test_if_readers_agree_with_a_verified_quote_there_is_no_debate(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
     document = await debate()
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 0)
@@ -99,7 +99,7 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
         ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
     ],
 )
-async def test_if_the_gate_stays_closed_the_debate_decides_on_all_evidence(
+async def test_if_the_gate_is_not_passed_the_debate_decides_on_all_evidence(
     start_stub: StartStub, rules: list[dict[str, Any]], least: int, reason: str
 ) -> None:
     stub = start_stub([*rules, says("rag", "REFUTES", **CITES_NOTE), says("search", "REFUTES")])

@@ -130,7 +130,7 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     assert not any(call.get("from_ledger") for call in third["calls"])
 
 
-async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_the_mode_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
     paid = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
@@ -139,7 +139,7 @@ async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallL
     assert len(stub.calls()) == paid
 
 
-async def test_without_a_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_without_a_ledger_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
     system = load_graph("standard_prompting")
     settings = system.settings.model_validate({"model": "openai:stub"})
     document = await system.graph.ainvoke(CLAIM, context=settings)

@@ -278,7 +278,7 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert all("no item 9" in w["detail"] and w["where"].startswith("debater-") for w in unknown)
 
 
-async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
+async def test_selecting_no_item_is_valid(start_stub: StartStub) -> None:
     stub = start_stub(
         [
             *talks(1, "SUPPORTS"),

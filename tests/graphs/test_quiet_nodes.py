@@ -90,7 +90,7 @@ async def test_a_callback_inside_a_node_receives_its_calls() -> None:
     assert handler.names == ["within"]
 
 
-async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
+async def test_an_error_in_a_quiet_node_is_raised_with_the_name_of_the_node() -> None:
     async def fail(state: Any, run: Any) -> dict[str, Any]:
         raise LookupError("nothing there")
 

@@ -390,7 +390,7 @@ async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPat
     assert tools[1]["function"]["parameters"]["required"] == ["query"]
 
 
-async def test_the_fake_model_takes_the_whole_path() -> None:
+async def test_the_fake_model_searches_and_then_answers() -> None:
     document = await debate(model="fake:1")
     assert (document["status"], [t["step"] for t in document["turns"]]) == ("done", ["act", "respond"])
     assert (act_turns(document)[0]["retrieval"], document["depth"]) == ("ok", 3)

@@ -83,7 +83,7 @@ def test_hiding_twice_changes_nothing(value: Any) -> None:
 @each(
     "part", ["a-", "a.", "sk-", "://", "://a", "a@", "token", "token  ", "token=", "bearer ", "Bearer  1", "eyJ", "'"]
 )
-def test_no_text_takes_long(part: str) -> None:
+def test_hiding_takes_little_time_for_any_text(part: str) -> None:
     # If the time grew with the square of the length, a million characters would exceed the test's timeout.
     assert anonymised(part * (1_000_000 // len(part)))
 

@@ -77,7 +77,7 @@ def test_the_private_methods_that_we_override_are_unchanged() -> None:
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])
-async def test_with_an_unknown_langchain_its_own_class_is_used(
+async def test_with_an_unknown_version_of_langchain_its_own_class_is_used(
     change: Any, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub([{"reply": "Yes."}])
@@ -206,7 +206,7 @@ class Runs(BaseTracer):
         self.runs.append(run)
 
 
-async def test_runs_are_traced_as_langchains_are(start_stub: StartStub) -> None:
+async def test_runs_are_traced_like_those_of_langchain(start_stub: StartStub) -> None:
     stub = start_stub([{"reply": "Yes."}])
 
     async def traced(chat: BaseChatModel) -> list[Any]:

@@ -134,7 +134,7 @@ async def test_answers_with_different_units_are_never_grouped(task: str, answers
     assert {group_of["212 km"], group_of["212 miles"]} == {0, 1}
 
 
-def test_a_rounds_answers_do_not_include_the_judges() -> None:
+def test_the_answers_of_a_round_do_not_include_the_judges_verdict() -> None:
     judge = turn("judge", "NO", 2)
     judge["step"] = "judge"
     turns = [turn("a", "YES"), turn("b", "NO"), turn("a", "NO", 2), turn("b", "NO", 2), judge]

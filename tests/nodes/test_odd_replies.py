@@ -125,7 +125,7 @@ async def test_replies_with_one_possible_reading_are_read(
 
 @pytest.mark.parametrize("as_stream", [False, True])
 @pytest.mark.parametrize("name", FAILS)
-async def test_other_replies_are_errors_that_say_what_to_do(
+async def test_replies_without_a_clear_reading_are_errors_that_say_what_to_do(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, kind = FAILS[name]

@@ -68,7 +68,7 @@ def test_a_session_expires_and_cannot_be_forged() -> None:
         [{"context": {}}, {"context": {"fallback": ["chroma:law"]}}],
     ],
 )
-def test_a_corpus_is_readable_by_the_named_users(body: object) -> None:
+def test_a_user_with_a_list_of_corpora_may_read_no_others(body: object) -> None:
     with pytest.raises(UserError, match="may not read the corpus 'law'"):
         check_corpora(body, User(DIGEST, corpora=("press",)))
     check_corpora(body, User(DIGEST, corpora=("press", "law")))

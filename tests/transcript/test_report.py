@@ -172,7 +172,7 @@ async def test_every_citation_is_listed_with_its_check() -> None:
         assert piece["id"] not in text
 
 
-async def test_payloads_stay_text() -> None:
+async def test_payloads_are_shown_as_text_only() -> None:
     document = full_of(await a_debate(), PAYLOADS)
     rendered = MarkdownIt("commonmark").render(report(document, "md"))
     ours = {"h1", "h2", "h3", "p", "ul", "li", "strong", "blockquote", "a"}

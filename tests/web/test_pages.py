@@ -97,7 +97,7 @@ async def test_a_running_debate_is_shown_as_in_its_report(client: TestClient) ->
     assert asked["timeline"]["columns"][-1] == "Decision"
 
 
-async def test_scores_are_shown_before_their_answers(client: TestClient) -> None:
+async def test_scores_can_be_shown_without_their_answers(client: TestClient) -> None:
     document = await a_debate()
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     scores = [{**turn, "step": "score", "scores": {"faithfulness": 0.5}} for turn in answers]
