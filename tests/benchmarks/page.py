@@ -97,7 +97,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
 
 
 def draw_time(axes: Any, rows: Rows) -> None:
-    """Time per call, by the number of debates in flight."""
+    """Draw the time per call, by the number of debates in flight."""
     for color, name, short in (("C0", growth.MOOT, "moot"), ("C3", growth.PLAIN, "Du et al. on AsyncOpenAI")):
         of_name = [row for row in rows if row["name"] == name]
         at_once = [row["at_once"] for row in of_name]

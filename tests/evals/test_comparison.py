@@ -394,7 +394,7 @@ def test_strata_have_their_own_rows(tmp_path: Path) -> None:
 # --- other tasks ------------------------------------------------------------------------------------------------------
 
 
-def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
+def test_short_answers_are_scored_by_the_grades_in_the_log(tmp_path: Path) -> None:
     gold = {"1": ["Saint Paul", "St. Paul"], "2": ["no"]}
     documents = {"1": debate("the St. Paul!", task="hotpotqa"), "2": debate("no way", task="hotpotqa")}
     scores = {"1": {"judged": 1.0}, "2": {"judged": 1.0}}

@@ -344,7 +344,7 @@ def test_without_two_adjacent_rounds_there_is_no_reflection_change(totals: list[
 
 def test_instability_by_hand() -> None:
     assert instability([1.0, 1.5, 1.0, 1.5, 1.0]) == 0.5  # changes 0.5, -0.5, 0.5, -0.5
-    assert instability([1.0, 1.5, 1.25]) == 0.375  # 0.5, -0.25: 0.375 each from their mean
+    assert instability([1.0, 1.5, 1.25]) == 0.375  # changes 0.5, -0.25: each is 0.375 from their mean
     assert instability([1.0, 1.25, 1.5, 1.75]) == 0.0
     assert instability([1.0, 1.0, 1.0]) == 0.0
     assert instability([None, 1.0, 1.5, 1.0]) == 0.5

@@ -346,7 +346,7 @@ async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -
     assert kinds(document) == ["retrieval_failed"] * 3
 
 
-async def test_a_prompt_too_long_for_one_role_fails_only_that_role(start_stub: StartStub) -> None:
+async def test_a_refused_request_fails_only_the_role_that_sent_it(start_stub: StartStub) -> None:
     failing = ("judge-2", "analyser", "critic", "retrieval", "court")
     start_stub([*(rule(role, status=400) for role in failing), *default_rules()])
     document = await trial()

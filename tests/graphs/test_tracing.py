@@ -50,7 +50,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def forget_client() -> None:
-    """LangSmith reads its variables once; after this, the next client reads them again."""
+    """Close LangSmith's client, so that the next one reads the environment variables again."""
     if langsmith.run_trees._CLIENT is not None:
         langsmith.run_trees._CLIENT.close()
     langsmith.configure(client=None)
@@ -302,7 +302,7 @@ leaky = Leaky()
 
 
 async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debates with keys in every place."""
+    """Run debates with a planted key in every place."""
     for place in set(PLACES) - {"header", "address"}:
         monkeypatch.setenv(f"{place.upper()}_API_KEY", canary(place))
     refused = {"error": {"message": f"Incorrect API key provided: {canary('error')}"}}

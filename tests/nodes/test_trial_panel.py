@@ -343,7 +343,7 @@ def test_a_report_of_a_panel_with_a_silent_judge() -> None:
     assert found["spread"] == scores_of(0, 0, 0)  # a judge without a verdict has no scores
 
 
-def test_a_report_of_panels_that_agree() -> None:
+def test_the_agreement_of_a_panel_in_its_report() -> None:
     found = report([INC] * 5, [(5, 5, 5)] * 5)
     assert (found["unanimous"], found["agreement"], found["dissent"]) == (True, 1, [])
     assert report([INC], [(5, 5, 5)])["agreement"] is None

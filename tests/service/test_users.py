@@ -76,7 +76,7 @@ def test_a_user_with_a_list_of_corpora_may_read_no_others(body: object) -> None:
     check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
 
 
-def test_missing_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_invalid_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with pytest.raises(UserError, match="MOOT_DATABASE is not set"):
         environment(Path("aegra.json"), 1)

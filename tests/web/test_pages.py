@@ -146,7 +146,7 @@ async def test_a_debate_is_uploaded_shown_downloaded_and_deleted(client: TestCli
     assert client.get(f"/moot/api/debates/{id}").status_code == 404
 
 
-async def test_a_debate_of_another_version_is_shown_but_not_reported(client: TestClient) -> None:
+async def test_a_debate_of_another_version_is_shown_but_has_no_report(client: TestClient) -> None:
     document = await a_debate()
     document["settings"]["colour"] = "red"
     id = debates.save(document)
