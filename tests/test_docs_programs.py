@@ -84,9 +84,7 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
         ("howto/measures.md", 0),
     ],
 )
-def test_programs_with_shown_output_run(
-    page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_with_shown_output_run(page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert output_of(programs(page)[place]).strip()
 

@@ -237,7 +237,9 @@ async def test_a_file_that_is_not_a_ledger_is_refused(ledger: CallLedger, harm: 
     assert "--ledger off" in raised.value.detail
 
 
-async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     # A file takes the folder's place, because root may write to a read-only folder.
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))

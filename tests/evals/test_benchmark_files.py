@@ -185,7 +185,9 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
         ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "another subject"),
     ],
 )
-def test_records_that_cannot_be_measured_are_left_out_with_a_reason(tmp_path: Path, name: str, record: dict[str, Any], reason: str) -> None:
+def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
+    tmp_path: Path, name: str, record: dict[str, Any], reason: str
+) -> None:
     message = error_of(name, write_lines(tmp_path / "one.jsonl", [record]))
     assert "1 of 1 records left out: " in message
     assert reason in message

@@ -117,6 +117,6 @@ def test_our_copy_equals_the_figures_that_s1_prints() -> None:
         found = [line.split(" ", 2) for line in lines if re.fullmatch(r"\w+ 0\.\d+ \(0\.\d+, 0\.\d+\)", line)]
         assert [ends for name, _, ends in found if name.lower() == dataset.lower()] == [f"({low}, {high})"]
     for number, system in enumerate(("MADKE", "Tool-MAD")):
-        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # of GPT-4o-mini, which comes first
+        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # first: GPT-4o-mini
         ours = [f"{100 * figures[system]:.1f}" for figures in S1_ACCURACY.values()]
         assert printed.split()[2:6] == ours, number

@@ -80,7 +80,7 @@ Case = TypeVar("Case")
 
 
 def claims(cases: Iterable[Case]) -> dict[str, Case]:
-    """A claim for each of several debates on one endpoint, with its subject."""
+    """The cases of several debates on one endpoint, by the claim of each debate."""
     return {f"Case {i} is proven.": case for i, case in enumerate(cases)}
 
 

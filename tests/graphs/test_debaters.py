@@ -112,7 +112,9 @@ async def test_a_debater_whose_search_was_empty_does_not_answer_from_its_own_kno
 
 
 @pytest.mark.parametrize(("task", "reasons"), [("medqa", True), ("gsm8k", True), ("hotpotqa", False), ("fever", False)])
-async def test_prompts_of_some_tasks_allow_reasoning_beyond_the_evidence(start_stub: StartStub, task: str, reasons: bool) -> None:
+async def test_prompts_of_some_tasks_allow_reasoning_beyond_the_evidence(
+    start_stub: StartStub, task: str, reasons: bool
+) -> None:
     answer = {"medqa": "A", "gsm8k": "4", "hotpotqa": "Paris", "fever": "SUPPORTS"}[task]
     stub = start_stub([says(role, answer) for role in ("rag", "search", "judge")])
     asked = {"task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})

@@ -48,7 +48,7 @@ async def run_isolate(
 
 
 def ending_lines(document: dict[str, Any]) -> list[Any]:
-    """The lines about a result."""
+    """The lines of the live output about the end of a debate."""
     return [*ended_by(document, {})]
 
 
@@ -140,7 +140,7 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # but only one origin is quoted
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # only one is quoted
 
 
 async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_verdict(start_stub: StartStub) -> None:

@@ -143,7 +143,9 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
         ("tit_for_tat", "REFUTES"),
     ],
 )
-async def test_after_a_persons_question_the_verdict_is_decided_again(start_stub: StartStub, name: str, answer: str) -> None:
+async def test_after_a_persons_question_the_verdict_is_decided_again(
+    start_stub: StartStub, name: str, answer: str
+) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
     assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]

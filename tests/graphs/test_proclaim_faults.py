@@ -311,7 +311,9 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
 
 
 @pytest.mark.parametrize("fallback", [[], ["bm25:demo-encyclopaedia"]])
-async def test_a_trial_fails_if_the_first_search_and_its_fallback_fail(start_stub: StartStub, fallback: list[str]) -> None:
+async def test_a_trial_fails_if_the_first_search_and_its_fallback_fail(
+    start_stub: StartStub, fallback: list[str]
+) -> None:
     stub = start_stub(default_rules())
     document = await trial(f"{CLAIM} #down", fallback=fallback)
     if fallback:

@@ -41,7 +41,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     with collecting() as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # as other clients send
+        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the client's default
         forget_client()
         yield running
         finish(LONG)

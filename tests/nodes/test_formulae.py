@@ -75,7 +75,9 @@ def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: li
         (1.0, None, False, False),
     ],
 )
-def test_the_gate_needs_both_scores_if_there_is_evidence(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
+def test_the_gate_needs_both_scores_if_there_is_evidence(
+    f: float | None, ar: float | None, has_evidence: bool, passed: bool
+) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
     assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 

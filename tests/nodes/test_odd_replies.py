@@ -145,7 +145,9 @@ async def test_replies_without_a_clear_reading_are_errors_that_say_what_to_do(
 
 @pytest.mark.parametrize("name", [*READ, *FAILS])
 @pytest.mark.parametrize("as_stream", [False, True])
-async def test_a_debate_with_an_odd_reply_returns_a_document(name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_with_an_odd_reply_returns_a_document(
+    name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body, kind = READ[name] if name in READ else FAILS[name]
     if not as_stream or isinstance(body, bytes):
         respond = respond_with(answer(body))

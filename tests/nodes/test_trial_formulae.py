@@ -66,9 +66,7 @@ def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
 
 @each(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
 @each("parts", range(2, 40))
-def test_rounding_lifts_no_weight_above_its_threshold(
-    top: tuple[int, int], status: Standing, parts: int
-) -> None:
+def test_rounding_lifts_no_weight_above_its_threshold(top: tuple[int, int], status: Standing, parts: int) -> None:
     share = top[0] * parts / (top[1] * (parts - 1))
     assert ruling(admissibility(share, (parts - 1) / parts)) == status
 

@@ -279,7 +279,7 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
     assert len({json.dumps(kept_edges) for kept_edges in drawn}) > 20
     assert {i for kept_edges in drawn for i in kept_edges["a"]} == set("bcde")
     assert [len(s) for s in run_next_round("none")[1].values()] == [1, 1, 1]
-    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
+    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3 each
 
 
 # --- history --------------------------------------------------------------------------------------------------------

@@ -139,7 +139,9 @@ async def test_silent_and_missing_servers_are_retryable_errors(
     ["<html><body>Sign in</body></html>", "<!DOCTYPE html><p>Sign in", "[]", "", "\ufeff"],
     ids=["html", "broken html", "list", "empty", "mark"],
 )
-async def test_unreadable_answers_are_errors_instead_of_empty_results(vendor: Vendor, start: StartVendor, body: str) -> None:
+async def test_unreadable_answers_are_errors_instead_of_empty_results(
+    vendor: Vendor, start: StartVendor, body: str
+) -> None:
     server = await start(vendor, lambda n: web.Response(text=body, content_type="text/html"))
     caught = await error_of(vendor)
     assert (caught.kind, type(caught), len(server.paths)) == ("bad_response", WorldError, 1)
@@ -156,7 +158,9 @@ async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) ->
 
 
 @pytest.mark.parametrize(("vendor", "body"), [(v, body) for v in VENDORS for body in v.odd])
-async def test_answers_in_another_format_are_errors_instead_of_empty_results(vendor: Vendor, start: StartVendor, body: str) -> None:
+async def test_answers_in_another_format_are_errors_instead_of_empty_results(
+    vendor: Vendor, start: StartVendor, body: str
+) -> None:
     server = await start(vendor, lambda n: web.Response(text=body))
     assert ((await error_of(vendor)).kind, len(server.paths)) == ("bad_response", 1)
 

@@ -71,7 +71,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
 
 
 def worker_of(service: Service) -> str:
-    """The worker of a run."""
+    """The worker of the only running run."""
     with closing(Postgres(service.postgres.url)) as postgres:
         query = "SELECT claimed_by FROM runs WHERE status = 'running'"
         [[claimed]] = postgres.do(lambda cursor: cursor.execute(query).fetchall())

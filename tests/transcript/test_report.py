@@ -219,7 +219,7 @@ LABELS = (
 
 
 @pytest.mark.parametrize(("answer", "kind"), LABELS)
-def test_only_a_supported_label_has_its_colour(answer: str | None, kind: str) -> None:
+def test_only_known_labels_have_a_colour(answer: str | None, kind: str) -> None:
     task = make_task("fever")
     assert answer_kind(task, answer) == kind
     assert answer_kind(None, answer) == "non"
