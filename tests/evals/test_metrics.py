@@ -127,7 +127,7 @@ def test_exact_match_by_hand() -> None:
 
 
 def test_token_f1_by_hand() -> None:
-    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # red counts once
+    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # `red` is common once only
     assert token_f1("in Paris, France", "Paris") == approx(2 * 1 / (3 + 1))
     assert token_f1("Rome", "Paris") == 0.0
     assert token_f1("The", "a") == 1.0
@@ -409,7 +409,7 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
         return
     gold, given_ = zip(*known, strict=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn's word for a share of no items
+        warnings.simplefilter("ignore")  # scikit-learn warns if a label has no items
         theirs = load_extra("sklearn.metrics").precision_recall_fscore_support(
             gold, given_, labels=list("abc"), zero_division=np.nan
         )

@@ -205,7 +205,7 @@ async def test_a_missing_key_is_named(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
-async def test_impossible_days_are_refused(
+async def test_invalid_dates_are_refused(
     vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str
 ) -> None:
     await start(vendor)

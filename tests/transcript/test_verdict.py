@@ -83,7 +83,7 @@ async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: S
     assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
-async def test_reasons_of_a_failed_debate_are_kept(start_stub: StartStub) -> None:
+async def test_the_reason_of_an_interrupted_debate_is_shown_once(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
     document, _ = await run_debate("chain_of_thought", model="openai:stub")
     live = Live(load_graph("chain_of_thought").settings())
