@@ -149,7 +149,7 @@ def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Two workers with 16 debates make 5 calls at once, and none during a Retry-After of the endpoint."""
+    """Two workers with 16 debates make at most 5 calls at once, and none during a Retry-After of the endpoint."""
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
         with new_trial(folder, server, refusing) as trial:
@@ -196,7 +196,7 @@ def run_queue_trials(only: list[str]) -> bool:
 
 
 def run_service_trials(only: list[str], *, page: bool) -> bool:
-    """Run the service's trials as `run_queue_trials` does; print a table of the results, and write it into the page."""
+    """Run the service's trials as `run_queue_trials` does; print their table, and with ``page`` write it into the page."""
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False

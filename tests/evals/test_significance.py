@@ -72,7 +72,7 @@ def test_the_bootstrap_equals_scipys() -> None:
 def test_resamples_with_an_undefined_figure_are_left_out() -> None:
     found = bootstrap([1, 2], lambda drawn: np.where((drawn == 1).all(axis=1), np.nan, 1.0), resamples=400)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
-    assert found.undefined == approx(100, abs=40)  # a quarter
+    assert found.undefined == approx(100, abs=40)  # a quarter of 400
     assert bootstrap([1, 2], lambda drawn: np.full(len(drawn), np.nan)) == Interval(None, None, None, 2)
 
 

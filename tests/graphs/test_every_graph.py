@@ -42,7 +42,7 @@ ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
 """Prompts about the words of an answer."""
 
 
-def test_langgraph_json_lists_the_described_graphs() -> None:
+def test_every_described_graph_is_that_of_its_module_and_is_explained() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
         assert load_graph(name).graph is module.graph

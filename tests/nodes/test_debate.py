@@ -83,7 +83,7 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
     assert document["status"] == "done"
 
 
-async def test_after_an_error_every_router_goes_to_the_end() -> None:
+async def test_after_an_error_no_router_is_called_and_the_debate_ends() -> None:
     asked = []
 
     def record_and_route(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
