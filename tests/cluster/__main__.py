@@ -79,7 +79,7 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Rows per second of two workers and of one, alternating; 8 debates at once in each, 200 ms a call."""
+    """Measure the rows per second of two workers and of one, alternating; 8 debates at once in each, 200 ms a call."""
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):
@@ -106,7 +106,7 @@ def _seconds_between_ends(trial: Trial) -> float | None:
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Milliseconds of processor time that a row costs in addition to its debate: to queue, assign and end it."""
+    """Measure the processor time that a row costs in addition to its debate: to queue, assign and end it."""
     rows = 400
     with new_trial(folder, server, stub, at_once=16) as trial:
         worker = trial.start_worker()
@@ -196,7 +196,7 @@ def run_queue_trials(only: list[str]) -> bool:
 
 
 def run_service_trials(only: list[str], *, page: bool) -> bool:
-    """Run the service's trials as `run_queue_trials` does; print their table, and with ``page`` write it into the page."""
+    """Run the service's trials as `run_queue_trials` does; print a table, and with ``page`` write it into the page."""
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False

@@ -95,7 +95,7 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
     [
         ([says("one", "SUPPORTS", **CITES), says("two", "REFUTES")], 1, "disputed"),
         ([says("one", "SUPPORTS"), says("two", "SUPPORTS")], 1, "unverified"),
-        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # both quote one origin
+        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # one origin is quoted
         ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_claim_is_compared_as_a_question(claim: str, form: Any, compared: str)
     ("task", "form", "same"),
     [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
 )
-async def test_the_node_compares_problems_unchanged(start_stub: StartStub, task: str, form: Any, same: bool) -> None:
+async def test_the_node_compares_a_problem_without_making_it_a_question(start_stub: StartStub, task: str, form: Any, same: bool) -> None:
     claim = "Find the sum of two and two."
     start_stub([{"model": "stub-scorer", "fields": {"questions": [claim] * 3}}])
     settings = ToolMadSettings(

@@ -142,7 +142,7 @@ async def test_a_model_that_never_gives_structure_is_an_error() -> None:
     assert "as debater" in unusable.value.detail
 
 
-class Copying(FakeListChatModel):
+class RecordingModel(FakeListChatModel):
     """A chat model that records its messages."""
 
     told: list[str] = Field(default_factory=list)
@@ -153,7 +153,7 @@ class Copying(FakeListChatModel):
 
 
 async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt() -> None:
-    model = Copying(responses=['Here: {"query": "kilogram constant"}'])
+    model = RecordingModel(responses=['Here: {"query": "kilogram constant"}'])
     assert await formulate_query(CLAIM, model) == "kilogram constant"
     [told] = model.told
     assert CLAIM in told

@@ -26,7 +26,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     return TestClient(Starlette(routes=pages.ROUTES))
 
 
-def test_every_answer_has_the_policy(client: TestClient) -> None:
+def test_every_response_has_the_content_security_policy(client: TestClient) -> None:
     paths = ["/moot", "/moot/debates", "/moot/debates/x", "/moot/static/page.js", "/moot/static/none.js"]
     paths += ["/moot/api/debates", "/moot/api/debates/x", "/moot/api/debates/x/html", "/moot/api/debates?page=x"]
     for path in paths:
