@@ -93,7 +93,7 @@ def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     assert (code, "--resume uses the calls" in stderr) == (2, True)
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_an_unknown_ledger_mode_is_refused() -> None:
     code, _, stderr = document("--ledger", "maybe")
     assert (code, "record, reuse, replay, off" in stderr) == (2, True)
 

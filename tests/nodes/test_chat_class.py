@@ -251,7 +251,7 @@ async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub)
     assert plain["response_metadata"].keys() == followed["response_metadata"].keys()
 
 
-async def test_sync_calls_use_langchains_code(start_stub: StartStub) -> None:
+async def test_sync_calls_are_answered(start_stub: StartStub) -> None:
     start_stub([{"reply": "Yes."}])
     chat = (await open_chat_model("openai:stub-a")).chat
     assert (await asyncio.to_thread(chat.invoke, MESSAGES)).content == "Yes."
