@@ -67,7 +67,7 @@ def test_s2s_ablations_under_each_policy() -> None:
     for name, row in S2_TABLE_5.items():
         scores = under_policies(*claims_of(row), supported=SUPPORT)
         found[name] = {policy: score.value if score else None for policy, score in scores.items()}
-    plain = found["standard MAD"]  # right: 32 refuted and 54 - 28 supported; 58 inconclusive
+    plain = found["standard MAD"]  # right: 32 refuted, 54 - 28 supported; 58 of 120 abstain
     assert plain == {"wrong": 58 / 120, "left_out": 58 / 62, "open_label": None, "burden_of_refutation": 86 / 120}
     # The policy reverses the order of the systems.
     assert all(plain["wrong"] < other["wrong"] for name, other in found.items() if other is not plain)
