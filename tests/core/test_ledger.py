@@ -325,7 +325,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
         assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
-async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger) -> None:
+async def test_only_one_of_several_processes_takes_over_a_debate(ledger: CallLedger) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {})
     await ledger.end(start.id, "interrupted")
     children = [start_program("begin") for _ in range(3)]

@@ -116,7 +116,8 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
     stub = start_stub([says("poison", "REFUTES"), says("gamma", NEI), says("", "SUPPORTS")])
     document = await run_isolate(given)
-    # 1 for the best rank of that host, against 1/5 + 1/6: the heaviest is a single, contradicted origin
+    # Weights are 1 / rank: 1 for evil.com, and 1/5 + 1/6 for the other answer. The heavier one has a single origin,
+    # which others contradict.
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
     assert document["metrics"]["abstained"] is True
     assert [len(origin["evidence_ids"]) for origin in document["metrics"]["origins"]] == [4, 1, 1, 1]
