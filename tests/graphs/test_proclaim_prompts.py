@@ -251,7 +251,7 @@ async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
     dropped = uncited[len(shown) - 2 :]
     assert shown == [name for name in everything if name not in dropped]
     assert "D" in shown
-    assert "G" in dropped  # despite its higher weight
+    assert "G" in dropped  # it is heavier than D, but D is cited
     assert len(statements_in(prompt).split()) == 16  # every statement is still there
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
     assert [name for name in everything if id_of(name) in warning["detail"]] == dropped

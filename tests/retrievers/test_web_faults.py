@@ -46,10 +46,10 @@ async def test_an_empty_result_is_no_error(vendor: Vendor, start: StartVendor) -
 @with_key
 async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
     server = await start(vendor)
-    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect raises httpx's own level
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect sets the level of httpx's logger
         assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert KEY in f"{server.headers}{server.queries}{server.bodies}"
-    # Logged by the test's server.
+    # The loggers of aiohttp are those of the test's server.
     logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))
     assert "HTTP Request" in logged
     assert KEY not in logged

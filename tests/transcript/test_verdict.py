@@ -181,7 +181,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{HERE}:shelf"]}
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented, wrong, right, right]}}])
     document, printed = await run_debate("rag", **settings)
-    counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # each once
+    counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # a repeated citation counts once
     assert document["metrics"]["verdict_citations"] == count_verdict_citations(document) == counts
     assert document["metrics"]["citations"]["total"] == 4
     words = "Citations: 1 verified, 1 unverified, 1 fabricated."
