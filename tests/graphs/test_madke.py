@@ -159,7 +159,7 @@ async def test_an_agreement_in_the_first_round_ends_the_debate(start_stub: Start
     ("agreed", "stop", "rounds"),
     [([False, True], "consensus", 2), ([False, False, True], "consensus", 3), ([False] * 3, "max_rounds", 3)],
 )
-async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round_too(
+async def test_the_judge_compares_differently_worded_answers_in_every_round(
     start_stub: StartStub, agreed: list[bool], stop: str, rounds: int
 ) -> None:
     first, second = [CYLINDER, PLANCK, CYLINDER], [CONSTANT, CONSTANT, CONSTANT]

@@ -202,7 +202,7 @@ class Unasked(Settings):
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
 
-def test_settings_must_not_offer_a_moment_at_which_no_node_asks() -> None:
+def test_settings_that_offer_to_ask_a_person_need_a_node_that_asks() -> None:
     builder = Debate("talk", Unasked, lambda settings: Needs())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])

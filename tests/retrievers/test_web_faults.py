@@ -46,7 +46,7 @@ async def test_an_empty_result_is_no_error(vendor: Vendor, start: StartVendor) -
 @with_key
 async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
     server = await start(vendor)
-    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect sets the level of httpx's logger
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect sets httpx's level
         assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert KEY in f"{server.headers}{server.queries}{server.bodies}"
     # The loggers of aiohttp are those of the test's server.
