@@ -33,7 +33,7 @@ PROMPTS = {"write": "Write.\n---\nThe data."}
 
 @pytest.fixture
 async def ledger(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CallLedger]:
-    """A new ledger in the home folder that all tests share."""
+    """A new ledger in a new home folder, with the corpora that all tests share."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     (home / "corpora").mkdir(exist_ok=True)

@@ -46,7 +46,7 @@ def bobs(service: Service) -> Bobs:
 
 
 def bodies(bobs: Bobs) -> list[dict[str, Any]]:
-    """The bodies that Ann sends to every route that takes one."""
+    """The bodies that another user sends to every route that takes one."""
     ids = bobs.ids
     run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
     redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}
