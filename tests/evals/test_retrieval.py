@@ -233,7 +233,7 @@ async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub)
     changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
     write_lines(data / "corpus" / "metals.jsonl", changed)
     [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
-    assert alloys.values["bm25"]["mrr@10"][1] != 0  # by its title
+    assert alloys.values["bm25"]["mrr@10"][1] != 0  # found by its title
     assert alloys.values["bm25"]["mrr@10"][0] == 0
     [fresh] = set(known_corpora()) - names
     assert fresh.startswith("eval-metals-")

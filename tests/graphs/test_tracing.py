@@ -239,7 +239,7 @@ async def test_scores_are_feedback_on_the_debate(start_stub: StartStub, collecto
     [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
     given = {(f.get("comment"), f["key"]): f["score"] for f in collector.feedback}
     known = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
-    assert given == pytest.approx(known | {(None, "confidence"): 1.0})  # both debaters' only answers
+    assert given == pytest.approx(known | {(None, "confidence"): 1.0})  # all answers equal the verdict
     assert {f["key"] for f in collector.feedback} == {"faithfulness", "answer_relevance", "confidence"}
     assert {(f["run_id"], f["trace_id"], f["session_id"]) for f in collector.feedback} == {
         (root["id"], root["id"], PROJECT)
