@@ -105,7 +105,7 @@ def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line:
     for kind in ("md", "html"):
         page = report(document, kind)
         for caveat in caveats:
-            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # the report adds the bold words
+            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # reports have their own bold start
             assert (escaped(rest) if kind == "md" else html.escape(rest, quote=False)) in page
 
 
