@@ -436,7 +436,7 @@ async def test_a_failed_source_is_replaced_by_its_fallback(
 
 
 async def test_a_debater_without_an_answer_agrees_with_no_other(start_stub: StartStub) -> None:
-    mute = on_answer(2, times=2, reply="I would rather not say.")  # in the first round, after two requests
+    mute = on_answer(2, times=2, reply="I would rather not say.")  # both its requests of the first round
     stub = start_stub([mute, *talks(1, "SUPPORTS", "SUPPORTS"), *talks(2, "SUPPORTS")])
     document = await debate()
     assert (document["stop_reason"], document["rounds"]) == ("consensus", 2)

@@ -373,7 +373,7 @@ async def test_a_second_debate_on_a_thread_starts_from_empty_state(start_stub: S
     assert (await checkpointed.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 
-async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_model_is_offered_a_tool_per_source_until_its_last_search(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     bind = FakeChatModel.bind_tools
 

@@ -85,7 +85,14 @@ async def test_after_an_unusable_moderation_the_debate_continues(start_stub: Sta
     start_stub([*rules, *(rule("moderator", f"{claim}.*a1r1", **reply) for claim, (reply, _) in cases.items())])
     for claim, (_, outcome) in cases.items():
         document = await debate("tit_for_tat", {"claim": claim})
-        assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)  # after two requests
+        assert outline(document) == (
+            "done",
+            "SUPPORTS",
+            "judge_preference",
+            2,
+            7,
+            7,
+        )  # the first moderation took two requests
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
         assert warning_kinds(document) == [outcome] * 2
