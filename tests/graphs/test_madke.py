@@ -64,7 +64,7 @@ def selects(number: int, selected: Any, times: int | None = None) -> Rule:
 
 
 def judged(*agree: bool) -> list[Rule]:
-    """A rule: the judge's finding after each round."""
+    """Rules: the judge's finding after each round."""
     return [{"model": "stub-judge", "fields": {"agree": a, "reason": "as I read them"}, "times": 1} for a in agree]
 
 

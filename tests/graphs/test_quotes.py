@@ -161,7 +161,7 @@ async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub:
     assert fault in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 
-async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stub: StartStub) -> None:
+async def test_an_agent_has_no_answer_after_two_attempts_without_a_verified_quote(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     start_stub([
         says("rag", "SUPPORTS", citations=[wrong_citation(mine)]),

@@ -92,7 +92,7 @@ async def test_after_an_unusable_moderation_the_debate_continues(start_stub: Sta
             2,
             7,
             7,
-        )  # the first moderation took two requests
+        )  # one moderation took two requests
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
         assert warning_kinds(document) == [outcome] * 2

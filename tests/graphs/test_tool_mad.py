@@ -252,7 +252,7 @@ async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: S
         ({"embedder": "no-such/model"}, "unknown_encoder"),
     ],
 )
-async def test_missing_models_and_sources_are_errors_before_any_call(
+async def test_unknown_models_and_encoders_are_errors_before_any_call(
     start_stub: StartStub, settings: dict[str, Any], kind: str
 ) -> None:
     start_stub([])

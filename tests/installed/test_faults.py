@@ -120,7 +120,7 @@ def test_a_package_that_reuses_names_of_moot_fails_under_those_names_only(instal
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],
 )
-def test_an_object_that_is_not_a_debate_system_is_refused(
+def test_a_declared_graph_that_cannot_be_used_is_refused(
     install: Install, point: str, module: str, message: str
 ) -> None:
     install("own", module, graph=point)

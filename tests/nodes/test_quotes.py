@@ -151,7 +151,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     begin = draw(st.integers(0, len(words) - 1))
     end = draw(st.integers(begin + 1, len(words)))
     assume(any(c.isalnum() for word in words[begin:end] for c in word))
-    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # an error at the start belongs to a new debate
+    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # it may be the next figure's minus
     return text, words[begin:end]
 
 

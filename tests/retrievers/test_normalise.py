@@ -139,7 +139,7 @@ def test_dates_are_read(given: str, read: str | None) -> None:
     assert iso_date(given) == read
 
 
-def test_impossible_days_are_no_dates() -> None:
+def test_an_impossible_day_or_month_counts_as_the_end_of_its_year() -> None:
     found = [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "0000", "")]
     assert found == [date(2020, 2, 29), date(2021, 12, 31), date(2021, 12, 31), None, None]
 
