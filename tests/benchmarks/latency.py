@@ -53,7 +53,7 @@ CORTEX = "cortex_debate"
 
 @dataclass(frozen=True)
 class Case:
-    """A function that runs a debate by its number, and the maximum of wall time / (depth x latency)."""
+    """A graph, a function that runs its n-th debate, and the limit of wall time / (depth x latency)."""
 
     graph: str
     embedder: str

@@ -94,7 +94,7 @@ class Check(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether ours is within the tolerance."""
+        """Whether the computed figure is within the tolerance of the printed one."""
         return abs(self.printed - self.computed) <= self.tolerance + 1e-9
 
 

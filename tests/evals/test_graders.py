@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agreement_equals_the_hand_computed_and_the_libraries() -> None:
+def test_kappa_by_hand_and_as_two_libraries_compute_it() -> None:
     first = [True] * 20 + [True] * 5 + [False] * 10 + [False] * 15
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     found = agreement([*first, True, None], [*second, None, None])
