@@ -84,7 +84,7 @@ def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
 
 
 class Check(NamedTuple):
-    """A printed figure beside ours."""
+    """A printed figure and the figure that is computed here."""
 
     source: str
     what: str

@@ -204,7 +204,7 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
     assert "scores" not in state["turns"][0]
 
 
-async def test_errors_are_raised_or_on_request_kept_in_the_state() -> None:
+async def test_errors_are_raised_unless_the_node_keeps_them_in_the_state() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
     with pytest.raises(UserError, match="'nobody' is unknown"):  # by default, as the state may have no `error`
         await foreign(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
