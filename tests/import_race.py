@@ -67,7 +67,7 @@ def race(source: str, moment: str) -> str:
 
 
 def main(times: int = 200, compared: int = 20) -> None:
-    """Run races with numpy imported at the start, of which none may fail, and some without."""
+    """Run races with numpy imported at the start, and some without it. None of the first kind may fail."""
     broken = [fault for fault in races(times) if fault]
     print(f"numpy at start: {len(broken)} of {times} broken")
     without = [fault for fault in races(compared, numpy_at_start=False) if fault]

@@ -261,7 +261,7 @@ def test_the_score_of_a_reflection_by_hand() -> None:
     assert [reflection_score(value, value, value) for value in (0, 0.5, 1)] == [0, 0.5, 1]
 
 
-def test_the_total_of_both_sides_by_hand() -> None:
+def test_the_total_of_both_sides_reflections_by_hand() -> None:
     assert reflection_total(0.65, 0.57) == 1.22
     assert reflection_total(0, 0) == 0
     assert reflection_total(None, 0.5) is reflection_total(0.5, None) is reflection_total(None, None) is None

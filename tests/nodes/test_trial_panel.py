@@ -128,7 +128,7 @@ def confidence(
     return confidence_of(decided, turns, cast("DebateState", state))
 
 
-def test_the_worked_example_of_the_source() -> None:
+def test_the_papers_worked_example_is_reproduced() -> None:
     example_scores = [scores_of(7, 8, 8), scores_of(7, 6, 8), scores_of(8, 7, 9)]
     assert mean_scores(example_scores) == {
         "evidence_strength": pytest.approx(22 / 3),
