@@ -37,7 +37,7 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """Write a log for each system, by its file's name, and read the logs. ``gold`` in the metadata replaces `GOLD`."""
+    """Write a log for each keyword, which names its file, and read the logs. ``gold`` in the facts replaces `GOLD`."""
     for name, (documents, facts) in systems.items():
         more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
         write_log(folder, name, documents, more.pop("gold", GOLD), **more)
