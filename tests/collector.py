@@ -58,7 +58,7 @@ class Collector(ThreadingHTTPServer):
             self.received.notify_all()
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until the received data satisfies a condition; fail after the time limit of a test."""
+        """Wait until the received data satisfies a condition; fail after 120 seconds."""
         with self.received:
             assert self.received.wait_for(lambda: self.runs and known(), timeout=120)
 
@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Collector
 
     def do_GET(self) -> None:
-        """The server's features, and its only project."""
+        """Answer with the server's features, or with its only project."""
         able: dict[str, Any] = {"version": "0.12.0", "instance_flags": {"zstd_compression_enabled": True}}
         able["batch_ingest_config"] = {
             "use_multipart_endpoint": True,
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(able if self.path.startswith("/info") else [project])
 
     def do_POST(self) -> None:
-        """Runs and feedback; a mute collector does not answer them."""
+        """Store runs and feedback; a mute collector does not answer."""
         if self.server.mute:
             self.server.ending.wait()
             self.close_connection = True

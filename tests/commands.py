@@ -1,4 +1,4 @@
-"""The command ``moot`` by exit codes and output, and programs by output: in this process if a test needs no other."""
+"""Run moot's commands and Python programs, in this process or in a new one; return exit codes and output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
         patch.setattr(sys, "argv", ["moot", *arguments])
         patch.setattr(sys, "stdin", io.StringIO(typed))
         patch.setattr(langsmith, "level", langsmith.level)
-        patch.setattr(Threads, "busy", False)  # the command would end its process, which is that of the tests
+        patch.setattr(Threads, "busy", False)  # if a thread is busy, a command ends its process, here that of the tests
         try:
             run()
             code = 0

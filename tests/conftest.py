@@ -34,10 +34,10 @@ LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 # Workers share the cores; with more threads, encoders would spin while they wait for one.
 os.environ["OMP_NUM_THREADS"] = "1"
-# A shell script that starts the tests in the background has SIGINT ignored, in all processes that they start, too.
+# If a shell script starts the tests in the background, they ignore SIGINT, and so does each process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("moot", deadline=None)  # the first example pays for imports, and machines are busy
+settings.register_profile("moot", deadline=None)  # imports make the first example slow, and machines may be busy
 settings.load_profile("moot")
 
 UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -228,7 +228,7 @@ def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dic
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds these statements supported or not; with ``match``, its questions ask whether that is
+    """Rules: the scorer finds each statement supported or not (``share``); its questions ask whether ``match`` is
     true."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}

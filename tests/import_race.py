@@ -1,7 +1,7 @@
-"""One thread imports chromadb while another is the first to serialise with orjson: ``make faults`` forces it 200 times.
+"""A race: one thread imports chromadb while another is the first to use orjson. ``make faults`` runs it 200 times.
 
-Each race runs in a new process. orjson starts when a certain module of chromadb has been imported; the races take the
-modules of `MOMENTS` in turn. For comparison some races run without numpy imported at the start; most of these break.
+Each race runs in a new process. The second thread starts when the import has reached a certain module of chromadb, one
+of `MOMENTS` in turn. For comparison, some races do not import numpy at the start; most of these fail.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def race(source: str, moment: str) -> str:
 
 
 def main(times: int = 200, compared: int = 20) -> None:
-    """Run races with numpy at start, of which none may break, and some without."""
+    """Run races with numpy imported at the start, and some without it. None of the first kind may fail."""
     broken = [fault for fault in races(times) if fault]
     print(f"numpy at start: {len(broken)} of {times} broken")
     without = [fault for fault in races(compared, numpy_at_start=False) if fault]

@@ -84,9 +84,7 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
         ("howto/measures.md", 0),
     ],
 )
-def test_programs_whose_output_is_shown_run(
-    page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_with_shown_output_run(page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert output_of(programs(page)[place]).strip()
 
@@ -119,14 +117,14 @@ def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("command", SET)
-def test_settings_that_are_shown_exist(command: str) -> None:
+def test_shown_settings_exist(command: str) -> None:
     words = shlex.split(command, comments=True)
     pairs = [value for flag, value in pairwise(words) if flag == "--set" and not value.startswith("judge_prompt")]
     graph = next((value for flag, value in pairwise(words) if flag == "--graph"), "tool_mad")
     parse_settings(load_graph(graph).settings, pairs, {})
 
 
-def test_commands_and_options_that_are_shown_exist() -> None:
+def test_shown_commands_and_options_exist() -> None:
     assert len(COMMANDS) > 100
     all_commands: Any = typer.main.get_command(app)
     for page, line in COMMANDS:

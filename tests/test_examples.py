@@ -121,7 +121,7 @@ async def test_an_agent_is_told_why_a_debate_failed(start_stub: StartStub) -> No
     assert (tool_reply.status, tool_reply.text[:17]) == ("error", "The debate failed")
 
 
-async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
+async def test_a_judge_decides_in_a_graph_of_a_service_desk(start_stub: StartStub) -> None:
     stub = start_stub([reply("your `answer`", answer="refund", rationale="The rules say so.", citations=[])])
     state = await example("own_keys").main(STUB)
     assert (state["ruling"], state["grounds"]) == ("refund", "The rules say so.")

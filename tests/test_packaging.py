@@ -93,7 +93,7 @@ def base(clean: Path) -> Path:
     return folder
 
 
-def test_the_wheel_in_a_clean_environment(clean: Path, tmp_path: Path) -> None:
+def test_the_wheel_works_in_a_clean_environment(clean: Path, tmp_path: Path) -> None:
     files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     modules = sorted({".".join(("moot", *f.with_suffix("").parts)).removesuffix(".__init__") for f in files})
     assert len(modules) > 30

@@ -1,7 +1,7 @@
 """Prompt tokens per agent and round, if agents hear all others, two neighbours, or the agents they trust.
 
-Five agents who never agree debate for five rounds on the scripted endpoint. First it prints how long the chat model's
-client takes for as many calls at once, which is the least that a debate can take; latency.py times the debates.
+Five agents who never agree debate for five rounds on the scripted endpoint. First the program times the chat model's
+client alone, with 1, 5 and 20 calls at once: no debate can be faster. `latency.py` times the debates.
 
     python -m tests.benchmarks.agents [--latency-ms 50]
 """
@@ -58,9 +58,9 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
 
 
 async def client_alone(at_once: int, latency: float) -> None:
-    """The time of the chat model's client for five such rounds of calls, without a debate."""
+    """Print how long the chat model's client takes for five rounds of calls, without a debate."""
     chat = (await open_chat_model("openai:stub-alone")).chat
-    prompt = "a word " * 300  # about as long as a debate's
+    prompt = "a word " * 300  # about as long as a prompt of a debate
     for _ in range(2):  # the first round loads modules and caches
         started = time.perf_counter()
         for number in range(5):

@@ -1,8 +1,8 @@
 """How soon the page is painted, and how long it keeps the browser busy: ``python -m tests.benchmarks.browser``.
 
 It prints the time to the first paint of each page (ten loads on loopback). Then it watches a debate of 50 agents over
-10 rounds, and prints the number of streamed events and of drawings, the main thread's time for each event and each
-drawing (it reads, joins and draws events), and its longest task.
+10 rounds, and prints how many events were streamed and how often the page was redrawn, the main thread's time per event
+and per redraw (to read, join and draw events), and the main thread's longest task.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def time_debate(browser: Browser, url: str) -> None:
 
 
 def count_events(page: Page, url: str) -> int:
-    """The number of events in the stream of the page's debate."""
+    """The number of ``updates`` and ``custom`` events in the stream of the page's debate."""
     thread = page.url.rpartition("=")[2]
     [run] = httpx.get(f"{url}/threads/{thread}/runs").json()
     place = f"{url}/threads/{thread}/runs/{run['run_id']}/stream"

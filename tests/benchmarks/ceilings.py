@@ -34,7 +34,7 @@ LEAST = {"proclaim": 5_500}
 
 
 def eight_debaters(name: str) -> dict[str, Any]:
-    """Settings with 8 debaters."""
+    """Settings with 8 debaters; empty if the system has a fixed number."""
     fields = load_graph(name).settings.model_fields
     if name == "tit_for_tat" or not {"agents", "debaters"} & set(fields):
         return {}

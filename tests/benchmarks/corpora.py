@@ -96,7 +96,7 @@ def mib() -> float:
 
 
 async def build(file: Path, count: int) -> dict[str, float]:
-    """Index the first passages of a file."""
+    """Index the first passages of a file; return the time and the memory that this takes."""
     with file.open(encoding="utf-8") as lines:
         await index_passages(SMALL, [Passage.model_validate_json(next(lines)) for _ in range(10)])
     before, wall, cpu = mib(), time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
 """The floor for many debates at once: Tool-MAD's requests in three disputed rounds, sent with aiohttp alone.
 
-A debate has 31 chat calls, 9 deep, and 9 embedding requests, each as long as Tool-MAD's and sent when the same others
-were answered; a test (test_floor.py) compares them with a debate's.
+A debate sends 31 chat calls (9 in the longest chain) and 9 embedding requests. Each request is as long as Tool-MAD's,
+and waits for the responses to the same earlier requests. test_floor.py compares them with the requests of a debate.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
         return made
 
     made = 0
-    for number in (1, 2, 3):  # of the two debaters one searches by vectors
+    for number in (1, 2, 3):  # one of the two debaters searches by vectors
         made += sum(await asyncio.gather(turn(number, True), turn(number, False)))
     made += sum(await asyncio.gather(*(score() for _ in range(6) for score in (faithfulness, relevance))))
     return made + await call("judge")

@@ -1,7 +1,8 @@
 """How the cost of a debate grows with the number in flight: wall and processor time, memory.
 
-Tool-MAD, three disputed rounds, with `max_concurrency` too high to matter, and as it is by default; for comparison,
-Du et al.'s debate written directly on AsyncOpenAI. Each row is a process of its own on the scripted endpoint.
+The debates are Tool-MAD's, with three disputed rounds: with a `max_concurrency` too high to matter, and with the
+default. For comparison, Du et al.'s debate is written directly on AsyncOpenAI. Each row is measured in a new process,
+on the scripted endpoint.
 
     python -m tests.benchmarks.growth [--latency-ms 50] [--runs 1] [--json FILE]
 """
@@ -37,7 +38,7 @@ def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
     return rows
 
 
-def a_call(row: dict[str, Any], time: str) -> list[float]:
+def ms_per_call(row: dict[str, Any], time: str) -> list[float]:
     """Milliseconds of ``wall`` or ``cpu`` for each chat call, run by run."""
     return [1000 * one[time] / one["calls"] for one in row["runs"]]
 
@@ -52,7 +53,7 @@ def table(rows: list[dict[str, Any]]) -> str:
                 row["name"],
                 str(row["at_once"]),
                 *(spread([1000 * one[time] / row["work"] for one in row["runs"]], 0) for time in ("wall", "cpu")),
-                *(spread(a_call(row, time), 2) for time in ("wall", "cpu")),
+                *(spread(ms_per_call(row, time), 2) for time in ("wall", "cpu")),
                 f"{statistics.median(one['memory'] for one in row['runs']):,.0f}",
                 endpoint_share(row["runs"]),
             ]

@@ -3,9 +3,9 @@
 Every call takes the same time on the scripted endpoint, so time beyond depth x latency is moot's own work that does not
 overlap with calls. Tool-MAD has debaters that disagree in every round: three rounds of query and answer, then scores
 (two calls) and the judge make a chain of nine calls; embeddings come from the endpoint, or from the real encoder. Every
-many-agent graph debates for five rounds with agents that never agree. The trial has two rounds in each debate and every
-expert granted. Each group of cases runs in a process of its own: in Python's default settings, and within
-`collected_seldom`, as moot's commands, workers and servers run.
+many-agent graph debates for five rounds with agents that never agree. The trial has two rounds in each debate, and the
+court grants every expert. Each group of cases runs in a new process. Each case is measured twice: with Python's default
+settings, and within `collected_seldom`, as in moot's commands, workers and servers.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
@@ -53,7 +53,7 @@ CORTEX = "cortex_debate"
 
 @dataclass(frozen=True)
 class Case:
-    """A function that runs a debate by its number, and the maximum of wall time / (depth x latency)."""
+    """A graph, a function that runs its n-th debate, and the limit of wall time / (depth x latency)."""
 
     graph: str
     embedder: str

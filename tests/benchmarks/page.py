@@ -97,12 +97,12 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
 
 
 def draw_time(axes: Any, rows: Rows) -> None:
-    """Time per call, by the number of debates in flight."""
+    """Draw the time per call, by the number of debates in flight."""
     for color, name, short in (("C0", growth.MOOT, "moot"), ("C3", growth.PLAIN, "Du et al. on AsyncOpenAI")):
         of_name = [row for row in rows if row["name"] == name]
         at_once = [row["at_once"] for row in of_name]
         for time, line, what in (("wall", "o-", "wall"), ("cpu", "o--", "processor")):
-            ms = [sum(growth.a_call(row, time)) / len(row["runs"]) for row in of_name]
+            ms = [sum(growth.ms_per_call(row, time)) / len(row["runs"]) for row in of_name]
             axes.plot(at_once, ms, line, color=color, label=f"{short}, {what}")
     axes.set(title="Time a call", xlabel="debates in flight", ylabel="ms", yscale="log")
     axes.legend(fontsize=8, frameon=False, handlelength=3.5)

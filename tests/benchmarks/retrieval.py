@@ -1,4 +1,4 @@
-"""The cost of retrieval as ratios: encoding to plain PyTorch, indexing to encoding, a query to its parts.
+"""The cost of retrieval as ratios: encoding relative to plain PyTorch, indexing to encoding, a query to its parts.
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
@@ -36,7 +36,7 @@ def passages_of(files: list[Path], count: int) -> list[Passage]:
 
 
 def text_of(passage: Passage) -> str:
-    """The text of a passage that is encoded."""
+    """The text that is encoded for a passage: its title and its own text."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 

@@ -1,9 +1,9 @@
 """The cost of many simultaneous debates, compared with the same calls made directly.
 
-120 Tool-MAD debates of three disputed rounds, 64 at once, on the scripted endpoint, in one process each time: first
-what they send, by bare aiohttp (floor.py), then by moot. Then as many calls as these in other ways: Du et al.'s
-multi-agent debate (three agents, two rounds) written plainly on AsyncOpenAI and as moot's `society_of_minds`, and
-single calls of AsyncOpenAI and of ChatOpenAI. All of them in turn, several times.
+The calls are those of 120 Tool-MAD debates with three disputed rounds, 64 debates at once, on the scripted endpoint.
+They are made by bare aiohttp (floor.py) and by moot. For comparison, the same number of calls is made by Du et al.'s
+multi-agent debate (three agents, two rounds), written plainly on AsyncOpenAI and as moot's `society_of_minds`, and as
+single calls of AsyncOpenAI and of ChatOpenAI. Each way runs in a new process; the ways alternate several times.
 
     python -m tests.benchmarks.scale [--latency-ms 50] [--runs 3] [--json FILE] [--check]
 """
@@ -54,8 +54,8 @@ def times_the_floor(found: Runs, way: str) -> list[float]:
     return [one["wall"] / floor["wall"] for one, floor in zip(found[way], found["bare_aiohttp"], strict=True)]
 
 
-def ms_a_call(found: Runs, way: str) -> list[float]:
-    """Milliseconds of processor time, run by run."""
+def ms_per_call(found: Runs, way: str) -> list[float]:
+    """Milliseconds of processor time for each chat call, run by run."""
     return [1000 * one["cpu"] / one["calls"] for one in found[way]]
 
 
@@ -69,7 +69,7 @@ def table(found: Runs) -> str:
             f"{runs[0]['calls']:,.0f}",
             spread([one["wall"] for one in runs], 2),
             spread([one["cpu"] for one in runs], 2),
-            spread(ms_a_call(found, way), 2),
+            spread(ms_per_call(found, way), 2),
             spread(times_the_floor(found, way), 2),
             endpoint_share(runs),
         ]
@@ -86,7 +86,7 @@ def endpoint_share(runs: list[dict[str, float]]) -> str:
 
 def over_limits(found: Runs) -> list[str]:
     """The limits that were exceeded."""
-    times, ms = (statistics.median(of(found, "moot")) for of in (times_the_floor, ms_a_call))
+    times, ms = (statistics.median(of(found, "moot")) for of in (times_the_floor, ms_per_call))
     broken = [f"Tool-MAD {times:.2f} x bare aiohttp > {MOST_TIMES}"] if times > MOST_TIMES else []
     return broken + ([f"Tool-MAD {ms:.2f} ms of CPU a call > {MOST_MS}"] if ms > MOST_MS else [])
 

@@ -1,9 +1,9 @@
 """How much a trial (PROClaim) sends.
 
-The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, every
-expert is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4,
-over all messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had,
-which a provider's cache cannot serve.
+The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, the
+court grants every expert, and each debate has two rounds (replies in trial_rules.json). The program prints the prompt
+tokens (characters / 4, over all messages of all calls) by role and step. It also prints how many of them a provider's
+prefix cache cannot serve: those after the longest start that a prompt shares with an earlier one.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
@@ -52,7 +52,7 @@ RULES: list[dict[str, Any]] = [
 
 
 async def trial(_: int) -> dict[str, Any]:
-    """A trial with two rounds in each debate and every expert granted, which latency.py times."""
+    """A trial with two rounds in each debate, in which the court grants every expert; latency.py times it."""
     roles = ProclaimSettings().roles()
     settings = ProclaimSettings.model_validate(
         {
@@ -87,13 +87,13 @@ EXHIBITS = 20
 
 
 async def trial_on_abstracts(corpus: Path) -> None:
-    """The trial over full abstracts.
+    """Run the trial over full abstracts.
 
     Args:
         corpus: the passages of check_covid, JSON lines.
 
     Raises:
-        AssertionError: the trial is not the one whose tokens the page states.
+        AssertionError: the trial differs from the one whose tokens are stated on the page.
     """
     await index_passages("check_covid", read_passages(corpus), encoder="openai:stub-embedding")
     settings = ProclaimSettings.model_validate(
@@ -129,7 +129,7 @@ def length_in_common(one: str, other: str) -> int:
 
 
 def step_of(prompt: str) -> Step[Any]:
-    """The step of a prompt: among the steps whose fixed words it contains in order, the one with most words."""
+    """The step of a prompt: it contains the step's fixed words in order; of several, the step with most words."""
     return max(
         (step for step in WORDS if contains_in_order(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step]))
     )
@@ -146,7 +146,7 @@ def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
 
 
 def print_report(prompts: Sequence[str]) -> None:
-    """Print the number of prompt tokens, and of those after the longest start that an earlier prompt had, too.
+    """Print the number of prompt tokens, and of those after the longest start shared with an earlier prompt.
 
     Args:
         prompts: all prompts of one model, in order.

@@ -1,4 +1,4 @@
-"""Make a number of model calls in one of several ways, some at a time, in a process of their own.
+"""Make model calls in one of several ways, in a new process, with a fixed number of them at the same time.
 
 It runs with Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
 growth.py start both), and prints the figures as one line of JSON.

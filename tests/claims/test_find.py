@@ -189,7 +189,7 @@ async def test_invalid_input_fails_before_any_call(asked: dict[str, Any]) -> Non
 async def test_a_ceiling_below_the_cost_of_one_part_is_refused_before_any_call(start_stub: StartStub) -> None:
     start_stub(rules())
     found = await find(max_calls=2)
-    assert found["calls"] == []  # the three steps of its only part take more
+    assert found["calls"] == []  # the text is one part, which takes three calls
     assert found["status"] == "failed"
     assert "max_calls" in found["error"]["detail"]
 

@@ -1,4 +1,4 @@
-"""A source that kills its process if the query is deadly, and never answers if it is endless."""
+"""A source that kills its process if the query contains `Deadly`, and never answers if it contains `Endless`."""
 
 from __future__ import annotations
 

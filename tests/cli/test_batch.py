@@ -330,7 +330,7 @@ def test_cells_cannot_be_formulas() -> None:
     ]
 
 
-def test_a_lost_record_repeats_no_call(start_stub: StartStub, tmp_path: Path) -> None:
+def test_no_call_is_repeated_if_the_record_of_a_batch_is_lost(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
     assert moot(*words).returncode == 0
@@ -376,7 +376,7 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
     assert len(stub.prompts()) == rows * each + 3
 
 
-def test_lost_calls_count_after_their_rows_are_done(start_stub: StartStub, tmp_path: Path) -> None:
+def test_lost_calls_still_count_when_their_rows_are_done(start_stub: StartStub, tmp_path: Path) -> None:
     stub, rows = start_stub([{"match": CLAIMS[0], "delay_ms": 3_600_000, "times": 1}]), 3
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", tmp_path / "out", *MODEL, "--max-calls", rows + 1]
     kill_after(words, rows - 1)

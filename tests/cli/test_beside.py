@@ -81,7 +81,7 @@ def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start
     debate_calls, _ = own_calls(stub)
     for words in ([], ["--resume"]):
         code, again, stderr = document(*words)
-        if words:  # no call is left by now
+        if words:  # by now, both are finished
             assert (code, "no unfinished debate" in stderr) == (2, True), stderr
             continue
         assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr

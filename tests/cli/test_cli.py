@@ -258,7 +258,7 @@ def test_dotted_keys_set_nested_settings() -> None:
         parse_settings(ToolMadSettings, ["k=5", "k.x=1"], {})
 
 
-def test_every_setting_is_described_and_bounded() -> None:
+def test_every_setting_of_tool_mad_is_described_and_bounded() -> None:
     def check(model: type[BaseModel]) -> None:
         for name, field in model.model_json_schema()["properties"].items():
             assert field.get("description"), name

@@ -139,7 +139,7 @@ def test_keys_come_from_a_file_that_is_named(
     assert (done.returncode, "cannot be read" in done.stderr) == (2, True)
 
 
-def test_an_error_of_a_value_names_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_an_invalid_value_names_its_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_BUDGET", "much")
     with pytest.raises(UserError, match="MOOT_BUDGET: budget is a whole number"):
         value_of("model")

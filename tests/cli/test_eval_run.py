@@ -8,7 +8,7 @@ from moot.core.errors import UserError
 from moot.graphs import load_graph
 
 
-def test_a_dotted_key_reaches_into_the_defaults_of_the_graphs() -> None:
+def test_a_dotted_key_changes_one_value_within_the_graphs_default() -> None:
     debaters = load_graph("tool_mad").settings().model_dump(mode="json")["debaters"]
     found = settings_of(["debaters.1.retriever=bm25:mine", "rounds=2"], "mine", ["tool_mad", "rag"])
     assert found["debaters"] == [debaters[0], debaters[1] | {"retriever": "bm25:mine"}]
@@ -16,7 +16,7 @@ def test_a_dotted_key_reaches_into_the_defaults_of_the_graphs() -> None:
     assert settings_of(["corpus=other"], "mine", []) == {"corpus": "other"}  # --set overrides it, as elsewhere
 
 
-def test_a_dotted_key_into_defaults_that_differ_is_refused() -> None:
+def test_a_dotted_key_is_refused_if_the_graphs_defaults_differ() -> None:
     with pytest.raises(UserError, match="run each graph by itself, or write a plan"):
         settings_of(["debaters.1.retriever=bm25"], None, ["tool_mad", "madke"])
 

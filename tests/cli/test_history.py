@@ -57,7 +57,7 @@ def test_an_invalid_value_is_refused_before_the_first_call(monkeypatch: pytest.M
         debates.history_is_on()
 
 
-def test_the_suffix_of_out_selects_the_format(tmp_path: Path) -> None:
+def test_the_suffix_of_the_out_option_selects_the_format(tmp_path: Path) -> None:
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr

@@ -66,7 +66,9 @@ def test_without_a_ledger_the_list_is_empty(tmp_path: Path, monkeypatch: pytest.
     assert moot("ledger", "--status", "over").returncode == 2
 
 
-def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exported_and_imported_debate_keeps_its_entries(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "debate.jsonl"
     assert moot("ledger", "export", "1", file).returncode == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -36,7 +36,7 @@ def document(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 
 
-def test_resume_takes_the_debate_with_its_settings(start_stub: StartStub) -> None:
+def test_resume_continues_a_debate_with_its_settings(start_stub: StartStub) -> None:
     start_stub([DOWN])
     code, failed, _ = document(*ONCE, "--set", "k=2")
     assert (code, failed["status"]) == (3, "failed")
@@ -93,7 +93,7 @@ def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     assert (code, "--resume uses the calls" in stderr) == (2, True)
 
 
-def test_an_unknown_mode_is_refused() -> None:
+def test_an_unknown_ledger_mode_is_refused() -> None:
     code, _, stderr = document("--ledger", "maybe")
     assert (code, "record, reuse, replay, off" in stderr) == (2, True)
 
@@ -128,7 +128,7 @@ def test_resume_finds_the_graph(start_stub: StartStub) -> None:
     assert (again.returncode, "no unfinished debate on this input" in again.stderr) == (2, True), again.stderr
 
 
-def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
+def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE, "--set", "max_calls=3")
     code, done, stderr = document("--resume", "--set", "max_calls=9")

@@ -266,7 +266,7 @@ def test_labels_with_a_comma_are_quoted() -> None:
     assert lines[1] == 'Graph madke; answers: true, "mostly, not wholly", false'
 
 
-def test_texts_of_models_and_sources_stay_texts() -> None:
+def test_control_characters_and_markup_of_models_and_sources_have_no_effect() -> None:
     nasty = "\x1b[31m[bold]red[/bold]\x07"
     clean = "[31m[bold]red[/bold]"
     document = {"graph": "madke", "claim": nasty, "task": {"subject": "claim", "labels": [], "kind": "number"}}

@@ -153,7 +153,7 @@ def test_failed_and_empty_searches_are_distinguished() -> None:
     ]
 
 
-def test_nothing_is_admitted_and_many_pieces_are_counted() -> None:
+def test_a_ruling_that_admits_nothing_and_long_lists_of_pieces_are_shown() -> None:
     pieces = [{"id": f"ev-{n}", "title": f"T{n}", "source": "S", "text": "t", "retrievals": []} for n in range(1, 8)]
     found = [{**piece, "pool": "seed", "status": "seed"} for piece in pieces]
     weights = [{**piece, "weight": n / 100, "status": "discarded"} for n, piece in enumerate(found, 1)]
@@ -167,7 +167,7 @@ def test_nothing_is_admitted_and_many_pieces_are_counted() -> None:
     assert lines[3].startswith("  arbiter    discards   7 pieces: T7 [ev-7] 0.07; T6 [ev-6] 0.06; ")
 
 
-def test_texts_of_models_stay_texts() -> None:
+def test_control_characters_and_markup_of_models_have_no_effect() -> None:
     nasty = "\x1b[31m[bold]red[/bold]\x07"
     clean = "[31m[bold]red[/bold]"
     challenges = [{"evidence_id": nasty * 20, "reason": nasty}]

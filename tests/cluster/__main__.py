@@ -79,7 +79,7 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Rows per second of two workers and of one, alternating; 8 debates at once in each, 200 ms a call."""
+    """Measure the rows per second of two workers and of one, alternating; 8 debates at once in each, 200 ms a call."""
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):
@@ -106,7 +106,7 @@ def _seconds_between_ends(trial: Trial) -> float | None:
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Milliseconds of processor time that a row costs in addition to its debate: to queue, assign and end it."""
+    """Measure the processor time that a row costs in addition to its debate: to queue, assign and end it."""
     rows = 400
     with new_trial(folder, server, stub, at_once=16) as trial:
         worker = trial.start_worker()
@@ -149,7 +149,7 @@ def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Two workers with 16 debates make 5 calls at once, and none during a Retry-After of the endpoint."""
+    """Two workers with 16 debates make at most 5 calls at once, and none during a Retry-After of the endpoint."""
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
         with new_trial(folder, server, refusing) as trial:
@@ -179,7 +179,7 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 )
 
 
-def queue_trials(only: list[str]) -> bool:
+def run_queue_trials(only: list[str]) -> bool:
     """Run the queue's trials, all or those named; return whether one failed."""
     wrong = False
     for run_trial in TRIALS:
@@ -195,8 +195,8 @@ def queue_trials(only: list[str]) -> bool:
     return wrong
 
 
-def service_trials(only: list[str], *, page: bool) -> bool:
-    """Run the service's trials as `queue_trials` does; print a table of the results, and write it into the page."""
+def run_service_trials(only: list[str], *, page: bool) -> bool:
+    """Run the service's trials as `run_queue_trials` does; print a table, and with ``page`` write it into the page."""
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False
@@ -226,8 +226,8 @@ def main(
     known = {*(run_trial.__name__ for run_trial in TRIALS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
-    wrong = [] if service_only else [queue_trials(only or [])]
-    wrong.append(service_trials(only or [], page=page))
+    wrong = [] if service_only else [run_queue_trials(only or [])]
+    wrong.append(run_service_trials(only or [], page=page))
     raise typer.Exit(int(any(wrong)))
 
 

@@ -1,6 +1,6 @@
 """Debates of the service during faults, and their results: the part of ``make cluster`` that needs Aegra.
 
-A page and two workers run by the commands of ``deploy/compose.yaml``, without containers, and hold 40 debates. Each
+The commands of ``deploy/compose.yaml`` run one web process and two workers, without containers, for 40 debates. Each
 fault is caused after a random number of answered calls.
 """
 

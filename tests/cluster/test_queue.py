@@ -216,7 +216,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
     debates = [Ceilings(parent=one) for one in processes]
     assert await spend(debates[0], 10) == 10
-    assert debates[0].affordable_calls() >= 16  # what may still be leased counts
+    assert debates[0].affordable_calls() >= 16  # including those that the process may still lease
     rows.give_back(BATCH.id, processes[0].end_unused_lease())
     made = await asyncio.gather(*(spend(one, 100) for one in debates))
     assert 10 + sum(made) == 50
@@ -252,7 +252,7 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (40.5, 2)
 
 
-def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> None:
+def test_the_ledger_in_postgres_behaves_like_a_ledger_file(postgres: Postgres, tmp_path: Path) -> None:
     file = LedgerFile(tmp_path / "ledger.sqlite")
     ledgers: list[Any] = [file, PostgresLedger(postgres)]
     first, second = (key_of("chat", {"model": "m", "messages": text}) for text in ("a", "b"))

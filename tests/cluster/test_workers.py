@@ -45,8 +45,8 @@ def wait_for_workers(trial: Trial, count: int) -> None:
     trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
-async def test_a_process_is_ended_although_another_task_that_ends_it_is_cancelled() -> None:
-    """If a worker resigns, the heartbeat's task is cancelled."""
+async def test_a_process_is_killed_even_if_the_first_task_that_ends_it_is_cancelled() -> None:
+    """The task is that of the heartbeat: a worker that resigns cancels it."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)

@@ -237,9 +237,12 @@ async def test_a_file_that_is_not_a_ledger_is_refused(ledger: CallLedger, harm: 
     assert "--ledger off" in raised.value.detail
 
 
-async def test_a_read_only_folder_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))  # root may write to read-only folders
+    # A file takes the folder's place, because root may write to a read-only folder.
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))
     ledger = open_ledger()
     with pytest.raises(UserError, match=r"MOOT_HOME.*--ledger off"):
         await ledger.begin("a", {"claim": "x"}, {})
@@ -272,7 +275,7 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
         assert pruned.debates == 4
         assert not file.needs_pruning(most=before)
         file.prune(most=0)
-        assert [debate.entries for debate in file.debates() if debate.entries] == [20]  # of the interrupted one
+        assert [debate.entries for debate in file.debates() if debate.entries] == [20]  # the interrupted debate's
     finally:
         file.close()
     assert ledger.path.stat().st_size < before // 3
@@ -322,7 +325,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
         assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
-async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger) -> None:
+async def test_only_one_of_several_processes_takes_over_a_debate(ledger: CallLedger) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {})
     await ledger.end(start.id, "interrupted")
     children = [start_program("begin") for _ in range(3)]

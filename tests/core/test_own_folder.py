@@ -56,7 +56,7 @@ def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) ->
     assert list(temporary_folder.iterdir()) == []
 
 
-def test_files_that_moot_did_not_make_stay(temporary_folder: Path, tmp_path: Path) -> None:
+def test_files_not_made_by_moot_are_kept(temporary_folder: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()

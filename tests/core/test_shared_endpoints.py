@@ -23,9 +23,9 @@ ADDRESS = "http://127.0.0.1:1/v1"
 
 def test_processes_get_fair_shares() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
-    # The process a gets all it wants, the others share the rest.
+    # Process `a` gets all that it wants, and the others share the rest.
     assert [fair_share(12, wanted, one) for one in wanted] == [2, 5, 5]
-    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # no process wants 8 of them
+    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # 4 spare ones each
 
 
 @given(st.integers(1, 64), st.dictionaries(st.text("abcd", min_size=1), st.integers(0, 99), min_size=1), st.integers())
@@ -35,7 +35,7 @@ def test_shares_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], t
     short = [one for one in wanted if shares[one] < wanted[one]]
     if short:
         assert sum(shares.values()) == most  # no share is left over while a process wants more
-        assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and none has more than that process
+        assert max(shares.values()) <= min(shares[one] for one in short) + 1  # the shares are even
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def run(main: Coroutine[Any, Any, Any]) -> float:
 
 
 @dataclass
-class Model:
+class SimulatedEndpoint:
     """A simulated endpoint that refuses requests beyond its limits.
 
     Args:
@@ -97,14 +97,14 @@ class Model:
             await asyncio.gather(*(with_retries(self.answer, limits, self.gate) for _ in range(some)))
 
 
-async def run_debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -> None:
+async def run_debates(model: SimulatedEndpoint, count: int, calls: int = CALLS, **limits: Any) -> None:
     await asyncio.gather(*(model.debate(Limits(**limits), calls) for _ in range(count)))
 
 
 @pytest.mark.parametrize("retry_after", [1.0, 0.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
 @pytest.mark.parametrize("count", [16, 32, 64])
 def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, count: int) -> None:
-    model = Model(retry_after=retry_after)
+    model = SimulatedEndpoint(retry_after=retry_after)
     seconds = run(run_debates(model, count))
     assert len(model.sent) - len(model.refused_at) == CALLS * count  # every call succeeded in the end
     assert len(model.sent) <= 1.1 * CALLS * count
@@ -114,18 +114,18 @@ def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, 
 @pytest.mark.parametrize(
     "model",
     [
-        Model(size=1),
-        Model(size=1, retry_after=None),
-        Model(seconds=2),
-        Model(rate=0.5, size=1, retry_after=None),
-        Model(rate=1e9, size=1e9, at_once=1, retry_after=None),
-        Model(rate=1e9, size=1e9, at_once=4, retry_after=None),
-        Model(rate=1e9, size=1e9, at_once=16, seconds=2),
-        Model(rate=1e9, size=1e9, at_once=4, seconds=30),
+        SimulatedEndpoint(size=1),
+        SimulatedEndpoint(size=1, retry_after=None),
+        SimulatedEndpoint(seconds=2),
+        SimulatedEndpoint(rate=0.5, size=1, retry_after=None),
+        SimulatedEndpoint(rate=1e9, size=1e9, at_once=1, retry_after=None),
+        SimulatedEndpoint(rate=1e9, size=1e9, at_once=4, retry_after=None),
+        SimulatedEndpoint(rate=1e9, size=1e9, at_once=16, seconds=2),
+        SimulatedEndpoint(rate=1e9, size=1e9, at_once=4, seconds=30),
     ],
     ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
 )
-def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
+def test_few_calls_are_refused_under_other_limits(model: SimulatedEndpoint) -> None:
     run(run_debates(model, 32, max_concurrency=32))
     assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
 
@@ -133,7 +133,7 @@ def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
 @settings(max_examples=40, deadline=None)
 def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, retry_after: float | None) -> None:
-    model = Model(rate=20, size=3, at_once=at_once, retry_after=retry_after)
+    model = SimulatedEndpoint(rate=20, size=3, at_once=at_once, retry_after=retry_after)
 
     async def run_callers() -> None:
         await asyncio.gather(*(model.debate(Limits(max_concurrency=one), 5) for one in most))
@@ -144,7 +144,7 @@ def test_callers_of_different_limits_are_all_served(most: list[int], at_once: in
 
 def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
     """This holds for waiting calls and for new calls."""
-    model = Model(rate=10, size=10, retry_after=20.0)
+    model = SimulatedEndpoint(rate=10, size=10, retry_after=20.0)
 
     async def call_twice() -> None:
         async def call_later() -> None:
@@ -163,7 +163,7 @@ def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() ->
 @pytest.mark.parametrize("retry_after", [0.0, None])
 def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after: float | None) -> None:
     """Calls that never got a slot end, too, and only few requests are sent."""
-    model, errors = Model(rate=0, size=0, retry_after=retry_after), list[MootError]()
+    model, errors = SimulatedEndpoint(rate=0, size=0, retry_after=retry_after), list[MootError]()
 
     async def call() -> None:
         with pytest.raises(WorldError) as caught:
@@ -181,7 +181,7 @@ def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after:
 
 def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() -> None:
     """Calls of another model at the same endpoint are still made."""
-    model, other = Model(rate=0, size=0, retry_after=LONGEST_WAIT + 40), Model()
+    model, other = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40), SimulatedEndpoint()
 
     async def calls() -> None:
         loop = asyncio.get_running_loop()
@@ -277,7 +277,7 @@ def test_no_call_is_made_during_a_servers_retry_after() -> None:
 
 
 def test_calls_per_minute_are_spaced_evenly() -> None:
-    model = Model(rate=1e9, size=1e9)
+    model = SimulatedEndpoint(rate=1e9, size=1e9)
     run(run_debates(model, 5, 4, requests_per_minute=120))
     assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(model.sent))
     assert model.sent[-1] < 0.5 * 20

@@ -79,11 +79,11 @@ async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: st
         await raw.closed.get()  # the connection is not reused
 
 
-async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_timeout_also_ends_an_unanswered_attempt_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []
-        for _ in range(3):  # the server accepts none, so the last one is never established
+        for _ in range(3):  # the server accepts none, so the last one stays pending
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
@@ -218,7 +218,7 @@ async def test_event_loops_with_unclosed_connections_end_without_warnings() -> N
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
 
 
-async def test_a_kept_connection_does_not_keep_its_debate_alive() -> None:
+async def test_a_keep_alive_connection_does_not_keep_its_debate_in_memory() -> None:
     class DebateState:
         pass
 

@@ -1,4 +1,4 @@
-"""The embedded model itself: a question over one passage, and no files left after its process is killed.
+"""The embedded model itself: a question over one passage, and no server left after its process is killed.
 
 A whole debate takes it a minute: CI runs one by ``make demo``.
 """
@@ -33,7 +33,7 @@ async def test_one_call_with_the_defaults(monkeypatch: pytest.MonkeyPatch) -> No
     assert document["warnings"][-1]["kind"] == "demo_model"
 
 
-def test_nothing_is_left_behind_after_sigkill() -> None:
+def test_the_server_ends_if_its_process_is_killed() -> None:
     code = "from moot.embedded import serve; print(serve(), flush=True); import time; time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -84,7 +84,7 @@ def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
 
 
 class Check(NamedTuple):
-    """A printed figure beside ours."""
+    """A printed figure and the figure that is computed here."""
 
     source: str
     what: str
@@ -94,7 +94,7 @@ class Check(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether ours is within the tolerance."""
+        """Whether the computed figure is within the tolerance of the printed one."""
         return abs(self.printed - self.computed) <= self.tolerance + 1e-9
 
 

@@ -1,4 +1,4 @@
-"""A comparison's study of eight items that were worked out by hand."""
+"""An example for tests of comparisons: eight items, with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """Write a log for each system (documents, metadata and other gold answers if any) by file name, and read them."""
+    """Write a log for each keyword, which names its file, and read the logs. ``gold`` in the facts replaces `GOLD`."""
     for name, (documents, facts) in systems.items():
         more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
         write_log(folder, name, documents, more.pop("gold", GOLD), **more)
@@ -47,7 +47,7 @@ def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
 
 
 def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """The rows of a table by their first cell, with cells by column name; of several equal rows, the last."""
+    """A table's rows as dictionaries, by their system; of several rows for one system, the last."""
     assert made is not None
     keys = [column.key for column in made.columns]
     rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]

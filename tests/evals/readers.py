@@ -149,7 +149,7 @@ async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
 
 @contextmanager
 def readers() -> Iterator[str]:
-    """The address of the readers' endpoint, which runs within this context; models ``openai:careful`` and so on."""
+    """Run the readers' endpoint; yield its address. Its models are ``openai:careful`` and so on."""
     loop = asyncio.new_event_loop()
     runner, address = loop.run_until_complete(begin())
     thread = threading.Thread(target=loop.run_forever)

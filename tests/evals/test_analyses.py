@@ -82,7 +82,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
     )
 
 
-def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
+def test_consensus_by_round_and_accuracy_by_agent_by_hand(tmp_path: Path) -> None:
     documents = {
         "1": debate_in_rounds(S, [S, S]),  # ended after one round
         "2": debate_in_rounds(S, [S, R], [S, S]),
@@ -100,7 +100,7 @@ def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     assert "debates" not in first  # no sparse debate
 
 
-def test_encounters_of_different_views(tmp_path: Path) -> None:
+def test_encounters_of_different_views_by_hand(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
     met = debate_in_rounds(S, [R, S], [S, S], graphs=graphs)  # the second agent corrects the first
     calm = debate_in_rounds(S, [S, S], graphs=[])
@@ -116,7 +116,7 @@ PARTS |= {"winning_reflection": 0.5, "reflection": 0.0}
 VOTES = [{"agent": f"judge-{i}", "answer": said, "group": said == R} for i, said in enumerate((S, S, R), 1)]
 
 
-def test_the_weight_of_votes(tmp_path: Path) -> None:
+def test_the_calibration_error_for_each_weight_of_votes(tmp_path: Path) -> None:
     trials = {id: debate(S, votes=VOTES, confidence=0.84, confidence_parts=PARTS) for id in "12345678"}
     made = study(tmp_path, trial=(trials, {}))
     [system] = made.measured
@@ -142,7 +142,7 @@ def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
         assert error == pytest.approx(sum(gaps)) == error_with_weight(sharp, weight, 0.3)
 
 
-def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> None:
+def test_the_calibration_of_each_kind_of_confidence_is_measured(tmp_path: Path) -> None:
     def debate_with_shares(answer: str, share: float, all_rounds: float) -> Document:
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")

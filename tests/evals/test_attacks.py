@@ -55,12 +55,12 @@ def test_an_injected_order_stands_once_in_an_otherwise_unchanged_passage(text: s
     assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
 
 
-def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
+def test_poisoned_passages_are_near_duplicates_from_one_host_or_from_five() -> None:
     assert {one["kept_back"] for one in passages()} == {False, True}
     texts = poisoned_texts("1", "It rains.", "REFUTES", 5, kept_back=False)
     honest = make_evidence(text="It rained all day.", source="notes", retriever="web", query="rain")
     piece = f'<evidence id="ev-1">\n{texts[4]}\n</evidence>\n<claim>\n{next(iter(KNOWN))}\n</claim>'
-    assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers recognise it
+    assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers recognise the poisoned passage
     for one_host, hosts in ((True, 1), (False, 5)):
         found: list[Evidence] = poison_attack(texts, one_host=one_host).change([honest])
         assert found[-1] == honest
@@ -95,7 +95,7 @@ def attack(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
+def test_the_effects_of_attacks_and_defences_are_measured(tmp_path: Path) -> None:
     options = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
     options += ["adaptive", "--defence", "none", "--defence", "both"]
     found = attack(tmp_path, *options)

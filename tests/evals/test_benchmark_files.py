@@ -95,7 +95,7 @@ def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
     ]
 
 
-def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_empty_and_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "fever.jsonl"
     broken.write_bytes(b'{"id": 1}\n\x80\x04\x95pickle\n')
     assert "fever.jsonl, line 2: not UTF-8" in error_of("fever", broken)
@@ -185,7 +185,9 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
         ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "another subject"),
     ],
 )
-def test_records_that_cannot_be_measured(tmp_path: Path, name: str, record: dict[str, Any], reason: str) -> None:
+def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
+    tmp_path: Path, name: str, record: dict[str, Any], reason: str
+) -> None:
     message = error_of(name, write_lines(tmp_path / "one.jsonl", [record]))
     assert "1 of 1 records left out: " in message
     assert reason in message
@@ -197,7 +199,7 @@ def test_missing_dates_are_reported(tmp_path: Path) -> None:
     assert reading.notes == ("1 of 3 items have no date: later evidence is not left out for them",)
 
 
-def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
+def test_ids_are_read_from_a_list_beside_the_file(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "nq_open.jsonl", [{"question": f"who {n}", "answer": ["x"]} for n in range(3)])
     assert [item.id for item in read_benchmark("nq_open", tmp_path).items] == ["0", "1", "2"]
     beside = tmp_path / "nq_open.ids.json"

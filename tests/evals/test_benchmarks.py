@@ -105,7 +105,7 @@ def test_gpqa_hides_the_position_of_the_right_answer() -> None:
     assert items == read_sample("gpqa").items
 
 
-def test_longbench_items_are_its_question_answering_tasks() -> None:
+def test_only_question_answering_tasks_of_longbench_are_read() -> None:
     reading = read_sample("longbench")
     assert [(i.id, i.gold, i.stratum) for i in reading.items] == [
         ("aa11", ("Old Bram", "Bram"), "narrativeqa"),
@@ -335,7 +335,7 @@ def test_choices_are_read_in_other_formats(
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
 )
-def test_broken_records_say_which_field(name: str, record: dict[str, Any], problem: str) -> None:
+def test_broken_records_have_errors_that_name_the_problem(name: str, record: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidRecord, match=problem):
         read_one(name, record)
 

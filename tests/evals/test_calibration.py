@@ -82,7 +82,7 @@ def test_invalid_confidences_are_refused(confidence: float) -> None:
             measure([confidence], [True])
 
 
-def test_lists_of_unequal_length_and_no_bins_are_refused() -> None:
+def test_lists_of_unequal_length_and_zero_bins_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ece([0.5], [])
     with pytest.raises(ValueError, match="at least one bin"):
@@ -160,7 +160,7 @@ def test_ks_stability_by_hand() -> None:
 def test_ks_stability_of_debates_of_unequal_length() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5, 0.9], [0.2, None, 0.9], [0.9], [0.4, None], []]
     found = ks_stability(trajectories)
-    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9. The last confidence of the fourth debate is unknown.
+    # Round 1 has 0.1, 0.2 and 0.9, the last rounds have 0.9. The last confidence of the fourth debate is unknown.
     assert found == {
         1: Score(approx(2 / 3), 3, missing=1, left_out=1),
         2: Score(1.0, 1, missing=2, left_out=2),

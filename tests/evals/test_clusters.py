@@ -70,7 +70,7 @@ def test_an_undefined_statistic_has_a_reason() -> None:
 
 
 def test_the_bootstrap_draws_whole_groups() -> None:
-    # Of two groups, of three items and of one: means 3/4 (1/2 of the resamples), 1 (1/4) and 0 (1/4).
+    # Two groups, of three items and of one: half of the resamples have the mean 3/4, a quarter 1, a quarter 0.
     groups = [[1.0, 1.0, 1.0], [0.0]]
     found = cluster_bootstrap(groups, mean_of, missing=1)
     assert found == Interval(0.75, 0.0, 1.0, 4, 1)

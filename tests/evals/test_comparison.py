@@ -116,7 +116,7 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
-def test_intervals_of_macro_f1_are_those_of_scikit_learn(comparison: Study) -> None:
+def test_intervals_of_macro_f1_equal_those_from_scikit_learn(comparison: Study) -> None:
     """In the debate's log, item 6 is missing and item 8 is an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
     right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
@@ -186,10 +186,10 @@ def test_bounds_of_scores_with_missing_items(tmp_path: Path) -> None:
     assert (row["missing"], row["accuracy_wrong"], row["lowest"], row["highest"]) == (7, 1 / 3, 0.1, 0.8)
 
 
-def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_path: Path) -> None:
+def test_an_inconclusive_trial_is_an_abstention_for_other_policies_than_its_own(tmp_path: Path) -> None:
     inconclusive = debate(S, raw_verdict="INCONCLUSIVE", metrics={"panel": {}})
     made = study(tmp_path, trial=({"1": inconclusive, "4": debate(R)}, {}))
-    assert records(systems_table(made))["trial"]["abstained"] == 0  # the policy turned it into SUPPORTS
+    assert records(systems_table(made))["trial"]["abstained"] == 0  # its own policy turned INCONCLUSIVE into SUPPORTS
     row = records(policies_table(made))["trial"]
     assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
 
@@ -206,7 +206,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> None:
-    """For example, Inspect's time limit ended it after some calls."""
+    """This happens if, for example, Inspect's time limit ends a sample after some calls."""
     made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed_document()}, {}))
     rows = records(costs_table(made))
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
@@ -259,7 +259,7 @@ def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     check_baseline([comparison], "label prior")
 
 
-def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
+def test_baselines_with_equal_constant_answers_share_a_row(tmp_path: Path) -> None:
     no, yes = "NOT_SUPPORTED", "SUPPORTED"
     facts: dict[str, Any] = {"benchmark": "hover", "gold": {"1": no, "2": no, "3": yes}}
     made = study(tmp_path, a=({id: debate(no, task="hover") for id in "123"}, facts))
@@ -324,7 +324,7 @@ def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     assert (row["citation_precision"], row["gold_recall"], row["gold_recall_items"]) == (0.25, 0.5, 1)
 
 
-def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
+def test_a_confidence_without_an_answer_does_not_count(tmp_path: Path) -> None:
     sure = {"1": debate(S, confidence=0.8), "2": debate(R, confidence=0.8), "3": debate(None, confidence=0.9)}
     made = study(
         tmp_path, a=(sure | {"4": debate(R), "5": failed_document() | {"confidence": 0.1}}, {}), b=(CONTROL, {})
@@ -394,7 +394,7 @@ def test_strata_have_their_own_rows(tmp_path: Path) -> None:
 # --- other tasks ------------------------------------------------------------------------------------------------------
 
 
-def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
+def test_short_answers_are_scored_by_the_grades_in_the_log(tmp_path: Path) -> None:
     gold = {"1": ["Saint Paul", "St. Paul"], "2": ["no"]}
     documents = {"1": debate("the St. Paul!", task="hotpotqa"), "2": debate("no way", task="hotpotqa")}
     scores = {"1": {"judged": 1.0}, "2": {"judged": 1.0}}
@@ -415,7 +415,7 @@ def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("measure", "task", "outcome", "gold", "expected"),
     [
-        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script replaces signs by spaces
+        ("exact_match", "triviaqa", "well-known", ["well known"], 1.0),  # its script replaces punctuation by spaces
         ("exact_match", "nq_open", "well-known", ["well known"], 0.0),
         ("exact_match", "math", "\\dfrac{1}{2}", ["0.5"], 1.0),
         ("token_f1", "2wikimultihopqa", "no idea", ["no"], 0.0),

@@ -39,7 +39,7 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     assert (row["runs"], row["errors"], row["lowest"], row["highest"]) == (3, 1, 0.5, 0.75)
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
-    assert row["majority"] == 3 / 4  # a, b, c; two of three said SUPPORTS of d
+    assert row["majority"] == 3 / 4  # a, b and c; most runs said SUPPORTS of d
     assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing run could have been
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
@@ -125,7 +125,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
     assert made.notes == ("moved.eval (new): left out, as new.eval has the same settings and items.",)
 
 
-def test_other_items_are_another_study(tmp_path: Path) -> None:
+def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
     half = {id: GOLD[id] for id in "1234"}
     fewer = {id: CONTROL[id] for id in half}
     for name, documents, items, judge in (
@@ -143,7 +143,7 @@ def test_other_items_are_another_study(tmp_path: Path) -> None:
     assert "each has its own study" in studies[0].notes[0]
 
 
-def test_every_system_is_listed_whatever_its_debate(tmp_path: Path) -> None:
+def test_every_control_is_listed_whichever_debate_it_names(tmp_path: Path) -> None:
     of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
     systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
     made = study(tmp_path, **systems)

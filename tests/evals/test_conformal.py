@@ -60,7 +60,7 @@ def votes(*answers: str) -> list[Any]:
 def test_p_values_equal_those_of_crepes() -> None:
     for scores, wanted in CREPES:
         assert [p_value(COUNTED, score) for score in scores] == pytest.approx(wanted)
-    # two of nine are stranger than 0.6 or as strange, and the debate itself is: (1 + u x 3) / 10
+    # Of nine scores, one is above 0.6 and two equal it, as the debate's own score does: (1 + 0.5 x 3) / 10.
     assert p_value(COUNTED, 0.6, tie=0.5) == pytest.approx(0.25)
 
 
@@ -73,14 +73,14 @@ def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
 
 def test_belief_is_the_confidence_and_the_rest_is_shared_by_answers() -> None:
     shares = label_shares(["S", "R", "N"], "S", 0.6, votes("S", "S", "R", "R"))
-    assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # 0.4 in proportion to 2 + 1 and 0 + 1
+    assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # R and N share 0.4 by votes + 1: 3 to 1
     for answer, sure in ((None, 0.9), ("S", None)):
         assert label_shares(["S", "R"], answer, sure, []) == {"S": 0.5, "R": 0.5}
 
 
-def test_acting_is_wrong_in_at_most_the_set_share_of_cases() -> None:
+def test_decisions_at_the_least_confidence_are_wrong_in_at_most_alpha_of_cases() -> None:
     sure, right = [0.4, 0.6, 0.6, 0.8, 0.9, 1.0, 1.0, 1.0, None], [False, True, False, False, *[True] * 5]
-    # from 0.6 on two are wrong: (2 + 1) / 10; from 0.8 on one: 2 / 10; from 0.9 on none: 1 / 10
+    # At 0.6 or more, two are wrong: (2 + 1) / 10; at 0.8 or more, one: 2 / 10; at 0.9 or more, none: 1 / 10.
     assert [least_confidence(sure, right, alpha) for alpha in (0.3, 0.29, 0.2, 0.1, 0.09)] == [0.6, 0.8, 0.8, 0.9, None]
 
 
@@ -175,7 +175,7 @@ def test_changed_settings_are_named() -> None:
     assert fitted.digest() != bind().digest()
 
 
-def test_only_the_presence_of_a_claims_date_matters() -> None:
+def test_a_calibration_fits_claims_with_another_date_but_not_without_one() -> None:
     kind = load_graph("rag").settings
     one, other, none = (
         bound_to("rag", make_task("fever"), kind.model_validate({"published_before": day}).recorded(), {}, {})
@@ -185,7 +185,7 @@ def test_only_the_presence_of_a_claims_date_matters() -> None:
     assert list(differences(one, none)) == ["published_before (fitted with true, here false)"]
 
 
-def test_later_changes_are_reported_without_refusing(
+def test_changes_since_the_calibration_only_cause_warnings(
     tmp_path: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()

@@ -26,7 +26,7 @@ def log(folder: Path, name: str) -> Path:
     return write_log(folder, name, documents, gold, scores={"s1": {"accuracy": 1.0}}, system=name)
 
 
-def test_a_log_is_an_experiment(
+def test_a_log_is_sent_as_an_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", KEY)

@@ -34,7 +34,7 @@ def findings(*studies: Study) -> Findings:
     return findings_of(list(zip(studies, comparisons_of(studies), strict=True)), "report")
 
 
-def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
+def test_the_headline_states_a_significant_difference(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
     assert found.headline == "b was right more often than a"
     assert found.sentences == (
@@ -44,7 +44,7 @@ def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
     )
 
 
-def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> None:
+def test_if_no_difference_is_found_the_detectable_difference_is_named(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
     headline = " ".join(found.sentences)
@@ -69,7 +69,7 @@ def hash_of(id: str) -> int:
     return sum(map(ord, id)) * 7919
 
 
-def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
+def test_the_headline_says_why_no_difference_was_tested(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared: there is no baseline here"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
@@ -77,7 +77,7 @@ def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
     assert lost.headline == "No difference could be tested"
 
 
-@settings(deadline=None, max_examples=15)  # statsmodels collects garbage in each
+@settings(deadline=None, max_examples=15)  # statsmodels collects garbage in each call
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25), st.integers(1, 3))
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
     def system(name: str, column: int) -> System:
@@ -99,7 +99,7 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
         assert f"{worse} was right" not in " ".join(found.sentences)
 
 
-def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
+def test_missing_answers_that_could_reverse_a_difference_are_reported(tmp_path: Path) -> None:
     documents = {id: RIGHT[id] if id in "12" else failed_document() for id in GOLD}
     found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
     assert (
@@ -118,11 +118,11 @@ def test_the_mean_of_intervals_by_hand() -> None:
     assert mean_of_intervals([]).reason == "a figure is missing"
 
 
-def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
+def test_the_table_of_systems_on_common_items_by_hand(tmp_path: Path) -> None:
     lost = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
     warned = {id: document | {"warnings": [lost]} for id, document in CONTROL.items()}
     first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OWN, "of": "a"}))
-    assert first.same_items == set(GOLD) - {"6"}  # which failed
+    assert first.same_items == set(GOLD) - {"6"}  # item 6 failed
     other: dict[str, Any] = {**AT, "benchmark": "feverous"}
     second = study(tmp_path / "y", a=(RIGHT, other), c=(RIGHT, other))
     rows = records(overview_table([first, second]))
@@ -135,7 +135,7 @@ def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
         "c",
     ]
     assert value(rows["a"]["score_1"]) == approx(6 / 7)
-    assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of eight it has five right, the sixth item among them
+    assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of its five right answers, that to item 6 does not count
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
     assert rows["a_own"]["average"] is None  # the control was not measured on the second benchmark
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)

@@ -32,7 +32,7 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agreement_equals_the_hand_computed_and_the_libraries() -> None:
+def test_kappa_by_hand_and_as_two_libraries_compute_it() -> None:
     first = [True] * 20 + [True] * 5 + [False] * 10 + [False] * 15
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     found = agreement([*first, True, None], [*second, None, None])
@@ -57,7 +57,7 @@ def test_grouped_answers_widen_the_interval_of_kappa() -> None:
     assert together.value == pytest.approx(alone.value) == pytest.approx(apart.value)
     ends = [(one.low, one.high) for one in (alone, apart, together)]
     widths = [high - low for low, high in ends if low is not None and high is not None]
-    assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as of sixty answers, not of 240
+    assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as if there were 60 answers, not 240
     assert widths[1] == pytest.approx(widths[0] / 2)
 
 
@@ -78,7 +78,7 @@ def test_a_grader_does_not_grade_its_own_answers() -> None:
     check_grader(None, [("s", "society_of_minds", mixed)])
 
 
-def test_the_agreement_of_graders_with_people_and_texts(
+def test_the_agreement_of_graders_with_people_and_texts_is_measured(
     logs: Path, tmp_path: Path, start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stub = start_stub(
@@ -91,7 +91,7 @@ def test_the_agreement_of_graders_with_people_and_texts(
     people, out = tmp_path / "people.csv", tmp_path / "grades.csv"
     people.write_text("id,right\n1,yes\n2,yes\n3,no\n4,yes\n")
     measure_agreement([logs], ["openai:b"], people, 4, as_json=True, out=out)
-    assert len(stub.prompts()) == 3  # the first is the same text
+    assert len(stub.prompts()) == 3  # the first answer equals the right one
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
     by_people = rows["people", "openai:b", "all answers"]
@@ -131,7 +131,7 @@ def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) 
         read_gradable_answers([labels])
 
 
-def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
+def test_a_judge_that_also_debated_is_named_in_a_note(tmp_path: Path) -> None:
     document = {"1": debate("Paris", task="hotpotqa")}  # by openai:gpt-4o-mini
     for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
         write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)

@@ -38,7 +38,7 @@ def test_printed_figures_equal_ours(check: Check) -> None:
     assert check.agrees, check
 
 
-def test_the_number_of_checked_figures() -> None:
+def test_figures_are_checked_within_their_tolerance() -> None:
     assert len(checks()) == 2 * len(S1_INTERVALS) + 2 * len(ROWS) == 30
     assert not Check("", "", printed=0.8167, computed=0.8168, tolerance=0.00005).agrees
     assert Check("", "", printed=0.66, computed=0.65, tolerance=S1_TOLERANCE).agrees
@@ -67,7 +67,7 @@ def test_s2s_ablations_under_each_policy() -> None:
     for name, row in S2_TABLE_5.items():
         scores = under_policies(*claims_of(row), supported=SUPPORT)
         found[name] = {policy: score.value if score else None for policy, score in scores.items()}
-    plain = found["standard MAD"]  # right: 32 refuted and 54 - 28 supported; 58 inconclusive
+    plain = found["standard MAD"]  # right: 32 refuted, 54 - 28 supported; 58 of 120 abstain
     assert plain == {"wrong": 58 / 120, "left_out": 58 / 62, "open_label": None, "burden_of_refutation": 86 / 120}
     # The policy reverses the order of the systems.
     assert all(plain["wrong"] < other["wrong"] for name, other in found.items() if other is not plain)
@@ -117,6 +117,6 @@ def test_our_copy_equals_the_figures_that_s1_prints() -> None:
         found = [line.split(" ", 2) for line in lines if re.fullmatch(r"\w+ 0\.\d+ \(0\.\d+, 0\.\d+\)", line)]
         assert [ends for name, _, ends in found if name.lower() == dataset.lower()] == [f"({low}, {high})"]
     for number, system in enumerate(("MADKE", "Tool-MAD")):
-        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # of GPT-4o-mini, which comes first
+        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # first: GPT-4o-mini
         ours = [f"{100 * figures[system]:.1f}" for figures in S1_ACCURACY.values()]
         assert printed.split()[2:6] == ours, number

@@ -62,7 +62,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     assert right.scores == {"accuracy": 1.0, "gold_recall": 0.5}  # accuracy is recomputed, not read from the log
     assert [right.tokens, right.cost] == [1500, pytest.approx(0.002)]  # 1,000 at 1 and 500 at 2 USD a million
     assert (silent.outcome, silent.scores) == ("", {"accuracy": 0.0, "gold_recall": None})
-    assert (silent.tokens, silent.cost) == (None, None)  # a call was not counted: unknown, not the rest
+    assert (silent.tokens, silent.cost) == (None, None)  # one call has no token counts, so the sum is unknown
     assert (broken.outcome, broken.unmapped, broken.scores) == (None, None, {"accuracy": None})
     assert (broken.error, broken.detail) == ("timeout", "No reply within 120 s.")
     assert (lost.error, lost.detail, lost.document) == ("sample_error", "the connection was lost", None)
@@ -113,7 +113,7 @@ def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, s
     assert notes == [f"{other}.eval: superseded by {counted}.eval; left out."]
 
 
-def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) -> None:
+def test_runs_with_one_key_are_one_system_unless_their_items_differ(tmp_path: Path) -> None:
     one = {"1": debate("SUPPORTS")}
     named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
     for day, (name, items, facts) in enumerate(

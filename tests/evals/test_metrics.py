@@ -78,7 +78,7 @@ def document(**fields: Any) -> dict[str, Any]:
     return {"status": "done", "answer": S, "raw_verdict": S, "metrics": {}, "turns": [], **fields}
 
 
-def test_outcomes_of_documents() -> None:
+def test_outcomes_of_documents_by_hand() -> None:
     assert outcome_of(document()) == S
     assert outcome_of(document(answer=None, raw_verdict=None)) == ABSTAINED
     for status in ("failed", "cancelled", "interrupted"):
@@ -96,7 +96,7 @@ def test_outcomes_of_documents() -> None:
     assert outcome_of(own_label, mapped=False) == "INCONCLUSIVE"
 
 
-async def test_outcome_of_a_real_document() -> None:
+async def test_a_real_document_is_scored() -> None:
 
     found = await graph.ainvoke({"claim": "Saffron is red."}, context=SingleAgentSettings(model="fake:1"))
     assert outcome_of(found) == found["answer"] != ABSTAINED
@@ -109,11 +109,11 @@ async def test_outcome_of_a_real_document() -> None:
 WORDS = st.lists(st.sampled_from(["the", "a", "red", "Red", "fox", "fox,", "yes", "no", "-"]), max_size=5).map(" ".join)
 
 
-def test_texts_are_normalised_as_by_each_script() -> None:
+def test_texts_are_normalised_as_in_the_official_scripts() -> None:
     assert normalise_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
     assert normalise_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
     assert normalise_triviaqa("O’Brien `s") == "o brien s"
-    assert normalise_squad("O’Brien") == "o’brien"  # SQuAD's script removes ASCII signs only
+    assert normalise_squad("O’Brien") == "o’brien"  # SQuAD's script removes ASCII punctuation only
     assert normalise_squad("Theatre and banana") == "theatre and banana"
 
 
@@ -127,7 +127,7 @@ def test_exact_match_by_hand() -> None:
 
 
 def test_token_f1_by_hand() -> None:
-    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # red counts once
+    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # `red` is common once only
     assert token_f1("in Paris, France", "Paris") == approx(2 * 1 / (3 + 1))
     assert token_f1("Rome", "Paris") == 0.0
     assert token_f1("The", "a") == 1.0
@@ -206,7 +206,7 @@ def test_label_scores_of_no_answers_are_unknown(score: Any) -> None:
 
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(ITEMS, st.randoms())
-def test_label_scores_are_scikit_learns(items: list[tuple[str, str | None]], chance: random.Random) -> None:
+def test_label_scores_equal_those_of_scikit_learn(items: list[tuple[str, str | None]], chance: random.Random) -> None:
     metrics = load_extra("sklearn.metrics")
     gold, outcomes = [right for right, _ in items], [outcome for _, outcome in items]
     known = [(right, outcome) for right, outcome in items if outcome is not None]
@@ -382,7 +382,7 @@ def test_citation_precision_by_hand() -> None:
     documents = [
         document(metrics={"citations": citations(3, 4)}),
         document(metrics={"citations": citations(0, 0)}),
-        document(turns=[{"citations": cited}, {"citations": None}, {}]),  # no count of its own
+        document(turns=[{"citations": cited}, {"citations": None}, {}]),  # without counts, its citations are counted
         document(status="failed", metrics={"citations": citations(1, 1)}),
         None,
     ]
@@ -409,7 +409,7 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
         return
     gold, given_ = zip(*known, strict=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn's word for a share of no items
+        warnings.simplefilter("ignore")  # scikit-learn warns if a label has no items
         theirs = load_extra("sklearn.metrics").precision_recall_fscore_support(
             gold, given_, labels=list("abc"), zero_division=np.nan
         )

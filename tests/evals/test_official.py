@@ -126,7 +126,9 @@ def test_hotpotqas_scores_equal_its_script() -> None:
         (None, None),
     ],
 )
-def test_the_page_and_sentence_are_the_end_of_the_address(url: str | None, place: tuple[str, str] | None) -> None:
+def test_the_page_and_sentence_are_read_from_the_end_of_an_address(
+    url: str | None, place: tuple[str, str] | None
+) -> None:
     assert page_and_element({"title": "Page", "url": url}) == place
 
 
@@ -235,7 +237,7 @@ TEXTS["Verdi"] = "Giuseppe Verdi was a composer. He was born in 1813."
     [
         ("Giuseppe Verdi", [("Nabucco", "It is by Verdi."), ("Verdi", "Giuseppe Verdi was")], (1.0, 1.0, 1.0, 1.0)),
         ("Verdi", [("Nabucco", "by Verdi. It has four"), ("Verdi", "was a composer")], (0.0, 0.8, 0.0, 4 / 7)),
-        ("Giuseppe Verdi", [("Nabucco", "It is by Puccini.")], (0.0, 0.0, 0.0, 0.0)),  # not the words of the text
+        ("Giuseppe Verdi", [("Nabucco", "It is by Puccini.")], (0.0, 0.0, 0.0, 0.0)),  # the quote is not in the text
         ("Giuseppe Verdi", [], None),
     ],
 )
@@ -271,7 +273,7 @@ COVID = [
 ABSTRACT = {"cord_id": "a1", "title": "On masks", "abstract": ["Masks helped.", "We asked 40 people."]}
 
 
-async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_stub: StartStub, tmp_path: Path) -> None:
+async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
     folder = tmp_path / "Check-COVID" / "test"
     folder.mkdir(parents=True)

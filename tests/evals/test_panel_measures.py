@@ -291,7 +291,7 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
         argument_turn(1, "primary", "plaintiff", YIELDING),
         argument_turn(1, "primary", "defense", "It does not hold."),
         argument_turn(2, "primary", "defense", None),
-        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # for the defense
+        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # by the defense's counsel
         {
             **argument_turn(1, "primary", "plaintiff", None),
             "agent": "expert",
@@ -306,7 +306,7 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
 
 
 @given(st.lists(st.text() | st.sampled_from([YIELDING, GOOD_POINT, "I", "concede"])))
-def test_a_concession_rate_is_a_rate(texts: list[str]) -> None:
+def test_a_concession_rate_is_not_negative(texts: list[str]) -> None:
     rate = concession_rate(texts)
     assert rate is None or 0 <= rate <= 1000
     assert concession_rate([*texts, *texts]) == pytest.approx(rate)
@@ -344,7 +344,7 @@ def test_without_two_adjacent_rounds_there_is_no_reflection_change(totals: list[
 
 def test_instability_by_hand() -> None:
     assert instability([1.0, 1.5, 1.0, 1.5, 1.0]) == 0.5  # changes 0.5, -0.5, 0.5, -0.5
-    assert instability([1.0, 1.5, 1.25]) == 0.375  # 0.5, -0.25: 0.375 each from their mean
+    assert instability([1.0, 1.5, 1.25]) == 0.375  # changes 0.5, -0.25: each is 0.375 from their mean
     assert instability([1.0, 1.25, 1.5, 1.75]) == 0.0
     assert instability([1.0, 1.0, 1.0]) == 0.0
     assert instability([None, 1.0, 1.5, 1.0]) == 0.5

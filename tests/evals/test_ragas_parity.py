@@ -1,14 +1,14 @@
 """Our scores against RAGAS's own: the same scripted replies to both, over HTTP, and the same numbers to 1e-6.
 
-Deliberate differences have tests of their own, named ``test_difference_...``:
+Each deliberate difference has its own test, named ``test_ragas_..._and_moot_...``:
 
-no_statements       RAGAS gives NaN, ours is null
-no_evidence         RAGAS raises, ours is null without a call
-no_answer           RAGAS raises, ours is null without a call
-noncommittal        RAGAS gives 0 for an answer that is evasive in every question; ours (as S1) has no such term
-missing_verdicts    RAGAS divides by the verdicts that it got (NaN without any); ours asks again, then is null
-claim_form          RAGAS compares a claim as it stands (``as_given``); ours, by default, as a question
-blank_questions     RAGAS leaves them out (0 without any other); ours asks again, then is null
+no statements       RAGAS gives NaN; ours is null
+no evidence         RAGAS raises an error; ours is null without a call
+no answer           RAGAS raises an error; ours is null without a call
+evasive answers     RAGAS gives 0 if the answer is evasive in every question; ours (as S1) has no such term
+missing verdicts    RAGAS divides by the verdicts that it got (NaN without any); ours asks again, then is null
+form of the claim   RAGAS compares a claim as it stands (``as_given``); ours, by default, as a question
+blank questions     RAGAS leaves them out (0 without any other); ours asks again, then is null
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ pytest.importorskip("ragas", reason="RAGAS is not installed: pip install 'moot[r
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
-CONTEXT = "Vienna lies on the Danube."  # in RAGAS's second prompt only, and so tells it from the first
+CONTEXT = "Vienna lies on the Danube."  # only RAGAS's second prompt contains it
 UNICODE = "Wo liegt 東京? «Où» 🗼 — naïve “quotes” and \\ {braces}"
 STUB, MINILM = "openai:stub-embedding", "all-MiniLM-L6-v2"
 EXACT = 1e-6
@@ -179,21 +179,21 @@ async def test_answer_relevance_equals_ragas(
 # --- deliberate differences -----------------------------------------------------------------------------------------
 
 
-async def test_difference_no_statements(start_stub: StartStub) -> None:
+async def test_ragas_gives_nan_without_statements_and_moot_null(start_stub: StartStub) -> None:
     async with reference(start_stub(verdict_rules([], [])).url) as llm:
         assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
     assert (await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)).score is None
     assert faithfulness_score([]) is None
 
 
-async def test_difference_no_evidence(start_stub: StartStub) -> None:
+async def test_ragas_raises_without_evidence_and_moot_gives_null(start_stub: StartStub) -> None:
     async with reference(start_stub(verdict_rules(["It rains."], [True])).url) as llm:
         with pytest.raises(ValueError, match="retrieved_contexts is missing"):
             await ragas_faithfulness(CLAIM, ANSWER, [], llm)
     assert await node_update(faithfulness_node(), ANSWER, []) == ({"faithfulness": None}, [])
 
 
-async def test_difference_no_answer(start_stub: StartStub) -> None:
+async def test_ragas_raises_without_an_answer_and_moot_gives_null(start_stub: StartStub) -> None:
     async with reference(start_stub().url) as llm:
         with pytest.raises(ValueError, match="response is missing"):
             await ragas_faithfulness(CLAIM, "", [CONTEXT], llm)
@@ -203,7 +203,7 @@ async def test_difference_no_answer(start_stub: StartStub) -> None:
     assert await node_update(answer_relevance_node(), None, evidence_of()) == ({"answer_relevance": None}, [])
 
 
-async def test_difference_noncommittal(start_stub: StartStub) -> None:
+async def test_ragas_gives_0_for_evasive_answers_and_moot_does_not(start_stub: StartStub) -> None:
     async with reference(start_stub(question_rules([CLAIM] * 3, [True] * 3)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
@@ -211,7 +211,7 @@ async def test_difference_noncommittal(start_stub: StartStub) -> None:
     assert ours.score == pytest.approx(1, abs=EXACT)
 
 
-async def test_difference_claim_form(start_stub: StartStub) -> None:
+async def test_ragas_compares_the_claim_as_given_and_moot_as_a_question(start_stub: StartStub) -> None:
     claim = "The Danube flows through Vienna"
     async with reference(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
         encoder = await open_encoder(STUB)
@@ -221,7 +221,9 @@ async def test_difference_claim_form(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize(("supported", "share"), [([True], 1.0), ([False, True], 0.5), ([], math.nan)])
-async def test_difference_missing_verdicts(start_stub: StartStub, supported: list[bool], share: float) -> None:
+async def test_ragas_ignores_missing_verdicts_and_moot_needs_all(
+    start_stub: StartStub, supported: list[bool], share: float
+) -> None:
     async with reference(start_stub(verdict_rules(["It rains.", "It snows.", "It hails."], supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     assert theirs == pytest.approx(share, nan_ok=True)
@@ -232,7 +234,9 @@ async def test_difference_missing_verdicts(start_stub: StartStub, supported: lis
 
 
 @pytest.mark.parametrize(("questions", "mean"), [([CLAIM, "", CLAIM], 1.0), (["", "", ""], 0.0)])
-async def test_difference_blank_questions(start_stub: StartStub, questions: list[str], mean: float) -> None:
+async def test_ragas_ignores_blank_questions_and_moot_refuses_them(
+    start_stub: StartStub, questions: list[str], mean: float
+) -> None:
     async with reference(start_stub(question_rules(questions)).url) as llm:
         encoder = await open_encoder(STUB)
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)

@@ -104,7 +104,7 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert re.search(
         r"debate +1 +7 +1 +1 +0 +0 ", done.stdout
     )  # runs, items, errors, abstained, unusable, less evidence
-    assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # a control, set in
+    assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # a control, indented
     assert re.search(r"debate +1\.000 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
     assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
@@ -220,12 +220,12 @@ def test_every_question_has_a_picture(report_folder: Path, report: Report, tmp_p
     for file in (report_folder / "pictures").glob("*.svg"):
         root = ElementTree.fromstring(file.read_bytes())
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts  # letters stay letters
+        assert texts  # letters are not drawn as shapes
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
     assert EVIL[:20] in next((report_folder / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
     write_report(report, tmp_path)
     for file in (report_folder / "pictures").glob("*.svg"):
-        assert (tmp_path / "pictures" / file.name).read_bytes() == file.read_bytes()  # again, the same
+        assert (tmp_path / "pictures" / file.name).read_bytes() == file.read_bytes()  # the same in a second report
 
 
 def luminance(colour: str) -> float:

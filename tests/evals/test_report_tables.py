@@ -37,7 +37,7 @@ def test_a_confusion_table_counts_answers_by_label(tmp_path: Path) -> None:
     ]
 
 
-def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
+def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
     right = {id: debate(answer) for id, answer in GOLD.items()}
     wrong = {id: debate(None) for id in GOLD}
     made = [study(tmp_path / name, a=(wrong, {}), b=(right, {}), c=(DEBATE, {})) for name in "xy"]

@@ -181,7 +181,7 @@ async def measure_sources(data: Path, sources: Sequence[str], scopes: Sequence[S
     return await measure(read_rows(data, "visible", scopes=scopes), sources, ENCODER, lambda what, done, total: None)
 
 
-def test_rows_find_their_corpora_from_the_gold(data: Path) -> None:
+def test_a_row_searches_the_corpora_that_contain_its_gold_passages(data: Path) -> None:
     rows = {(row.qrels, row.scope): row.files for row in read_rows(data, "visible")}
     everything = ("birds", "metals", "physics")
     assert rows == {
@@ -193,7 +193,7 @@ def test_rows_find_their_corpora_from_the_gold(data: Path) -> None:
     assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
 
 
-def test_the_union_of_one_corpus_is_the_corpus(data: Path) -> None:
+def test_the_union_of_one_corpus_is_measured_only_on_request(data: Path) -> None:
     for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
         (data / f"{name}.jsonl").unlink()
     assert [row.scope for row in read_rows(data, "visible")] == ["own"]
@@ -233,7 +233,7 @@ async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub)
     changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
     write_lines(data / "corpus" / "metals.jsonl", changed)
     [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
-    assert alloys.values["bm25"]["mrr@10"][1] != 0  # by its title
+    assert alloys.values["bm25"]["mrr@10"][1] != 0  # found by its title
     assert alloys.values["bm25"]["mrr@10"][0] == 0
     [fresh] = set(known_corpora()) - names
     assert fresh.startswith("eval-metals-")
@@ -339,7 +339,7 @@ def test_an_empty_qrels_file_is_refused(data: Path) -> None:
 
 
 @pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="the benchmark samples (../shared/data) are not here")
-async def test_bm25_on_check_covid(start_stub: StartStub) -> None:
+async def test_bm25_on_check_covid_is_near_the_published_figure(start_stub: StartStub) -> None:
     """The data's README gives nDCG@10 0.472 for plain BM25 on these 200 queries; stemming may raise it."""
     start_stub()
     rows = read_rows(SHARED / "data", "visible", ["check_covid"], ["own"])

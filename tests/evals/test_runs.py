@@ -371,7 +371,7 @@ def test_two_runs_do_not_write_to_one_folder(start_stub: StartStub, tmp_path: Pa
     assert not stub.calls()
 
 
-def test_a_new_label_and_position_of_a_system_make_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_system_with_a_new_label_and_position_is_not_run_again(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     fields: dict[str, Any] = {"tasks": {"fever": data}, "settings": {"max_rounds": 1}}

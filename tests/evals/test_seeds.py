@@ -38,7 +38,7 @@ def seeds_of(stub: StubEndpoint) -> list[int]:
 
 
 def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
-    """The docstring's examples: the first bytes of a SHA-256, which can be computed by hand."""
+    """The examples in the docstring of `derived_seed` are the first bytes of a SHA-256, computed by hand."""
     assert (derived_seed(1, "agent-1", 1, 1), derived_seed(2, "agent-1", 1, 1)) == (111733665, 1778158472)
     asked = [SystemMessage("Answer."), HumanMessage("A claim.")]
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)

@@ -72,7 +72,7 @@ def test_the_bootstrap_equals_scipys() -> None:
 def test_resamples_with_an_undefined_figure_are_left_out() -> None:
     found = bootstrap([1, 2], lambda drawn: np.where((drawn == 1).all(axis=1), np.nan, 1.0), resamples=400)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
-    assert found.undefined == approx(100, abs=40)  # a quarter
+    assert found.undefined == approx(100, abs=40)  # a quarter of 400
     assert bootstrap([1, 2], lambda drawn: np.full(len(drawn), np.nan)) == Interval(None, None, None, 2)
 
 
@@ -180,7 +180,7 @@ def test_mcnemar_by_hand() -> None:
 
 
 @pytest.mark.parametrize("test", [mcnemar, partial(mcnemar, exact=False), sign_flips])
-def test_tests_of_no_or_one_discordant_item(test: Any) -> None:
+def test_paired_tests_of_no_or_one_discordant_item(test: Any) -> None:
     def counts_of(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
         return astuple(test(first, second))[:-3]
 
@@ -202,16 +202,16 @@ def test_the_sign_flip_test_of_single_runs_equals_mcnemars(first: int, second: i
 
 
 def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
-    # Differences 1, 1/2, -1/2 with flipped signs add up to 2, 1, 1, 0, 0, -1, -1, -2: six of eight are as far out as 1.
+    # Differences 1, 1/2, -1/2 with flipped signs add up to 2, 1, 1, 0, 0, -1, -1, -2: six of eight are +-1 or beyond.
     found = sign_flips([1.0, 1.0, 0.0, 0.5, None], [0.0, 0.5, 0.5, 0.5, 1.0])
     assert found == PairedTest(2, 1, approx(2 * 3 / 8), 4, 1, "sign flips, exact", 4)
-    many = sign_flips(*pairs(100, 46, 26, 50))  # of 2 ** 72 sign patterns
+    many = sign_flips(*pairs(100, 46, 26, 50))  # drawn from 2 ** 72 sign patterns
     assert many.name == "sign flips, 9,999 drawn"
     assert many.p == approx(mcnemar(*pairs(100, 46, 26, 50)).p, abs=0.01)
     assert many == sign_flips(*pairs(100, 46, 26, 50))
 
 
-@pytest.mark.parametrize("count", [3, 20])  # all sign patterns; a sample of them
+@pytest.mark.parametrize("count", [3, 20])  # few items: all sign patterns; many: a sample of them
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
     """The thirds add up to 0, so every sum of flipped ones is at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]

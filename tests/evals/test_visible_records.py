@@ -158,8 +158,8 @@ def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
     assert covid[1].startswith("there is no corpus.json near its file")
     assert "98 questions come with different answers: each comes with a different text" in notes["fever_symmetric"][1]
     assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
-    assert "3 accepted answers left out" in notes["triviaqa"][0]  # signs
-    assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # flags
+    assert "3 accepted answers left out" in notes["triviaqa"][0]  # these are punctuation only
+    assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # these are flags
     quoted = [item.claim for item in read_benchmark("triviaqa", VISIBLE).items if '""' in item.claim]
     assert quoted == []
     assert "43500" in {item.gold[0] for item in read_benchmark("gsm8k", VISIBLE).items}

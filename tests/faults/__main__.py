@@ -23,7 +23,7 @@ FAULTS = tuple(fault for part in PARTS for fault in part.FAULTS)
 
 
 def run_fault(fault: Fault, folder: Path, *, quick: bool) -> Result:
-    """Cause a fault; return its result. If it cannot be caused, its result is an error, too."""
+    """Cause a fault; return its result. If causing it raises an exception, the result contains the exception."""
     started = time.monotonic()
     try:
         result = fault.cause(folder, quick)

@@ -102,7 +102,7 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
 
 
 def start_by_command(system: str, here: Place) -> subprocess.Popen[str]:
-    """Start a debate as ``moot verify``."""
+    """Start a debate with ``moot verify``."""
     return here.start(*words_of(system), "--out", str(here.out))
 
 

@@ -98,7 +98,7 @@ def fail_searches(folder: Path, quick: bool) -> Result:
 
 
 def source_error(ended: Ended) -> str:
-    """The error of a debate whose source fails: it must end with an error, or continue with a warning."""
+    """The error if a debate neither fails with a clear error nor continues with a warning; else empty."""
     document = ended.document or {}
     reported = bool(document.get("warnings")) or bool(document.get("error"))
     return first_failed(

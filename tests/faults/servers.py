@@ -56,7 +56,7 @@ def start_unwatched(server: Server, thread: str, claim: str) -> None:
 
 
 def start_watched(server: Server, thread: str, claim: str) -> None:
-    """Start a debate like the page, and read its stream."""
+    """Start a debate as the page does, and read its stream."""
 
     def read() -> None:
         with suppress(OSError, HTTPException):  # the stream ends with the server
@@ -116,7 +116,7 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
 
 
 def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]:
-    """Resume the last server's debate like the page's button if it is interrupted.
+    """If the last server's debate is interrupted, resume it as the page's button does.
 
     Returns:
         Its document, and whether it was resumed.

@@ -256,7 +256,7 @@ def statements_in(prompt: str) -> str:
 
 
 def exhibits(prompt: str) -> str:
-    """The names of the exhibits in a prompt, whole or by their titles, in its order."""
+    """The names of the exhibits in a prompt, in order, whether their text is shown or only their title."""
     return " ".join(exhibits_in(prompt))
 
 

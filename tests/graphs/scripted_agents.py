@@ -80,7 +80,7 @@ Case = TypeVar("Case")
 
 
 def claims(cases: Iterable[Case]) -> dict[str, Case]:
-    """A claim for each of several debates on one endpoint, with its subject."""
+    """The cases of several debates on one endpoint, by the claim of each debate."""
     return {f"Case {i} is proven.": case for i, case in enumerate(cases)}
 
 
@@ -125,5 +125,5 @@ def final_votes(document: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def warning_kinds(document: Mapping[str, Any], but: Iterable[str] = ("unknown_model_size",)) -> list[str]:
-    """The kinds of warnings, in order."""
+    """The kinds of warnings, in order, without the kinds in ``but``."""
     return [warning["kind"] for warning in document["warnings"] if warning["kind"] not in but]

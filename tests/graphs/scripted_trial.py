@@ -348,7 +348,7 @@ def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
 
 
 def exhibits_in(prompt: str) -> list[str]:
-    """The exhibits in a prompt, whole or by their titles, in its order."""
+    """The exhibits in a prompt, in order, whether their text is shown or only their title."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
     return [NAME_OF[name or listed] for name, listed in found]
 

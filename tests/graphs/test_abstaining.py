@@ -30,7 +30,7 @@ async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **set
 
 
 @pytest.mark.parametrize("other", [ABSTENTION, "The evidence does not tell.", "the texts don't say", "not known"])
-async def test_agents_who_all_abstain_agree(start_stub: StartStub, other: str) -> None:
+async def test_agents_agree_if_all_abstain(start_stub: StartStub, other: str) -> None:
     stub = start_stub([says("rag", ABSTENTION), says("search", other)])
     document = await debate()
     assert [vote["answer"] for vote in document["votes"]] == [ABSTENTION, ABSTENTION]

@@ -60,7 +60,7 @@ async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: Start
 
 
 def _own_and_others(prompt: str) -> tuple[str, str]:
-    """The text below an agent's own last answer, and the marks of the texts below the others'."""
+    """From an agent's prompt: the text of its own last answer, and the marks in the other agents' last answers."""
     others, _, own = prompt.partition("What you answered last:")
     return own, marks(others.partition("What the others answered last:")[2])
 
@@ -188,7 +188,7 @@ async def test_if_the_summary_is_unusable_agents_hear_the_answers(start_stub: St
     assert [(t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"] == [(None, "refused")]
 
 
-async def test_one_round_is_a_vote(start_stub: StartStub) -> None:
+async def test_a_debate_of_one_round_is_only_a_vote(start_stub: StartStub) -> None:
     cases = claims(["society_of_minds", "chat_eval", "group_debate", "neighbor_debate", "reconcile"])
     stub = start_stub([r for claim in cases for r in script("SRR", claim=claim)])
     for claim, name in cases.items():
@@ -212,7 +212,7 @@ async def test_answers_with_equal_meaning_are_one_vote(start_stub: StartStub) ->
     assert outline(document)[:4] == ("done", "NYC", "max_rounds", 2)
     assert [vote["group"] for vote in document["votes"]] == [0, 1, 1]
     checked = [call for call in document["calls"] if call["role"] == "equivalence"]
-    assert len(checked) == 3  # only the last round's: NYC with Boston, New York City with both
+    assert len(checked) == 3  # in the last round: NYC with Boston, New York City with both
 
 
 async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub: StartStub) -> None:
@@ -221,5 +221,5 @@ async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub:
         *script(["Boston", "Rome", "Bonn", "Oslo"]),
     ])  # fmt: skip
     document = await debate("multi_agent_voting", CITIES, agents=4)
-    # Each comparison depends on the result of the one before: one check, then two, then three.
+    # The second answer needs one comparison, the third two, the fourth three. Each answer waits for the one before.
     assert outline(document) == ("done", "Boston", "single_pass", 1, 4 + 6, 1 + 3)

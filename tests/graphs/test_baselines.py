@@ -213,7 +213,7 @@ async def test_all_samples_are_drawn_at_once_and_the_majority_wins(start_stub: S
     assert max(call["in_flight"] for call in stub.calls()) == 5
     assert len(set(stub.prompts())) == 1
     schema = stub.requests()[0]["response_format"]["json_schema"]["schema"]
-    assert list(schema["properties"])[-1] == "answer"  # chains of thought
+    assert list(schema["properties"])[-1] == "answer"  # the reasoning precedes the answer
     assert Counter(vote["answer"] for vote in document["votes"]) == {"SUPPORTS": 2, "REFUTES": 3}
 
 

@@ -138,7 +138,7 @@ async def test_a_reply_without_token_counts_ends_the_debate(start_stub: StartStu
 
 
 @pytest.mark.parametrize("value", [{"budget": 0}, {"max_cost": 0}, {"max_cost": float("nan")}, {"max_cost": 1e9}])
-def test_a_budget_of_zero_is_refused(value: dict[str, float]) -> None:
+def test_a_budget_outside_its_range_is_refused(value: dict[str, float]) -> None:
     with pytest.raises(UserError, match=next(iter(value))):
         checked_settings(SocietySettings, value)
 

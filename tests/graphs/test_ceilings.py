@@ -71,7 +71,7 @@ async def test_many_given_texts_and_debaters_stay_within_a_ceiling(stub: StubEnd
     if more := eight_debaters(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # eight single answers need only this
+        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # a system with one answer per debater spends little
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -101,7 +101,7 @@ async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -
     assert 10_000 < tokens_spent(document) <= 21_000
 
 
-async def test_calls_shared_by_several_are_counted(
+async def test_a_call_shared_by_equal_requests_is_counted_once(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
@@ -132,7 +132,7 @@ async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None
     assert len(document["calls"]) == 20
 
 
-async def test_a_sample_that_was_not_asked_has_no_vote(plain: StubEndpoint) -> None:
+async def test_a_sample_that_was_not_drawn_has_no_vote(plain: StubEndpoint) -> None:
     document = await spend("self_consistency", [], max_calls=3)
     assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
     assert len(document["calls"]) == 3
@@ -248,13 +248,13 @@ async def test_loading_models_does_not_count_as_time_of_the_debate(
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
 
 
-async def test_a_panel_that_was_not_called_names_the_ceiling(plain: StubEndpoint) -> None:
+async def test_if_no_judge_can_be_called_the_error_names_the_ceiling(plain: StubEndpoint) -> None:
     document = await spend("proclaim", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
-async def test_a_vote_that_was_not_called_names_the_ceiling(plain: StubEndpoint) -> None:
+async def test_if_no_agent_can_be_called_the_error_names_the_ceiling(plain: StubEndpoint) -> None:
     document = await spend("standard_prompting", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]

@@ -71,7 +71,7 @@ def given_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
+async def test_a_debate_reproduces_the_worked_example(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "SNN", "SSN", sure=CONFIDENCES, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 9, 3)
@@ -182,8 +182,8 @@ async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartSt
 
 @pytest.mark.usefixtures("given_cosines")
 async def test_the_evaluation_setting_decides_which_answers_are_shown(start_stub: StartStub) -> None:
-    # Recalibrated 0.8, 0.6, 0.3; the mean of all is 0.567. Without I and S: into 1 the mean is 0.45, into 2 0.55,
-    # into 3 0.7. Full graphs show all, with MDM the heaviest first.
+    # The recalibrated confidences are 0.8, 0.6 and 0.3 (mean 0.567). Without I and S, the mean weight of the edges into
+    # agent 1 is 0.45, into agent 2 0.55, into agent 3 0.7. Full graphs show all answers, with MDM the heaviest first.
     cases: dict[tuple[str, str], dict[str, str]] = {
         ("self", "sparse"): {"1": "2", "2": "1", "3": "12"},
         ("mdm_without_i_and_s", "sparse"): {"1": "2", "2": "1", "3": "1"},

@@ -78,7 +78,7 @@ async def test_a_model_scores_the_similarity_of_outputs(start_stub: StartStub) -
     assert all(call["kind"] == "chat" for call in stub.calls())
 
 
-async def test_outputs_are_not_compared_if_no_weight_depends_on_it(start_stub: StartStub) -> None:
+async def test_outputs_are_not_compared_if_no_weight_depends_on_their_similarity(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "SSS", first=0))
     await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt", evaluation="self")
     assert not stub.prompts("similarity")

@@ -112,7 +112,9 @@ async def test_a_debater_whose_search_was_empty_does_not_answer_from_its_own_kno
 
 
 @pytest.mark.parametrize(("task", "reasons"), [("medqa", True), ("gsm8k", True), ("hotpotqa", False), ("fever", False)])
-async def test_evidence_does_not_forbid_reasoning(start_stub: StartStub, task: str, reasons: bool) -> None:
+async def test_prompts_of_some_tasks_allow_reasoning_beyond_the_evidence(
+    start_stub: StartStub, task: str, reasons: bool
+) -> None:
     answer = {"medqa": "A", "gsm8k": "4", "hotpotqa": "Paris", "fever": "SUPPORTS"}[task]
     stub = start_stub([says(role, answer) for role in ("rag", "search", "judge")])
     asked = {"task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})
@@ -127,7 +129,7 @@ async def test_evidence_does_not_forbid_reasoning(start_stub: StartStub, task: s
 @pytest.mark.parametrize(
     ("task", "answer"), [("medqa", "A"), ("gsm8k", "4"), ("hotpotqa", "Paris"), ("fever", "SUPPORTS")]
 )
-async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
+async def test_faithfulness_is_not_required_of_answers_that_may_go_beyond_the_evidence(
     start_stub: StartStub, task: str, answer: str
 ) -> None:
     asks, follows = "Which one is it?", task in ("hotpotqa", "fever")
@@ -146,7 +148,7 @@ async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
     assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in output) == follows
 
 
-async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: StartStub) -> None:
+async def test_low_answer_relevance_alone_continues_a_debate_on_a_reasoning_task(start_stub: StartStub) -> None:
     scorer = [{"model": "stub-scorer", "fields": {"questions": ["Who was it?"] * 3, "statements": []}}]
     stub = start_stub([*(says(role, "4") for role in ("rag", "search", "judge")), *scorer])
     document = await debate({"claim": "How many are there?", "task": "gsm8k"})
@@ -158,7 +160,7 @@ async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: 
     assert sum("not stable (rag's answer relevance, search's answer relevance below" in text for text in output) == 2
 
 
-async def test_debaters_prompts_share_their_start_and_end_with_the_speaker(start_stub: StartStub) -> None:
+async def test_debaters_prompts_start_alike_and_name_the_speaker_at_the_end(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     await debate(scoring="all_rounds")
     rag, search = stub.prompts("stub-rag"), stub.prompts("stub-search")

@@ -140,6 +140,6 @@ async def test_a_fallback_names_the_source_that_it_replaces(serve: Serve, monkey
         ({"debaters": [{"name": "a", "model": "openai:b"}, {"name": "b"}]}, True),
     ],
 )
-def test_settings_tell_whether_a_debater_has_its_own_model(settings: dict[str, Any], own: bool) -> None:
+def test_settings_tell_whether_a_role_has_the_users_own_model(settings: dict[str, Any], own: bool) -> None:
     checked: Settings = DebaterSettings.model_validate(settings)
     assert checked.own_model == own

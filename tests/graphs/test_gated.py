@@ -54,7 +54,7 @@ def transcript_of(document: dict[str, Any]) -> str:
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-async def test_agreement_with_a_verified_quote_ends_before_any_debate(start_stub: StartStub) -> None:
+async def test_if_readers_agree_with_a_verified_quote_there_is_no_debate(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
     document = await debate()
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 0)
@@ -86,7 +86,7 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
 
     assert await named_in_warnings(0, agents=same) == ["one, two"]
     assert await named_in_warnings(0.7, agents=same) == []
-    assert await named_in_warnings(None, agents=same) == []  # the endpoint's default decides
+    assert await named_in_warnings(None, agents=same) == []  # the endpoint's default temperature applies
     assert await named_in_warnings(0) == []  # each reader has its own source
 
 
@@ -95,11 +95,11 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
     [
         ([says("one", "SUPPORTS", **CITES), says("two", "REFUTES")], 1, "disputed"),
         ([says("one", "SUPPORTS"), says("two", "SUPPORTS")], 1, "unverified"),
-        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # one origin
+        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # one origin is quoted
         ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
     ],
 )
-async def test_if_the_gate_stays_closed_the_debate_decides_on_all_evidence(
+async def test_if_the_gate_is_not_passed_the_debate_decides_on_all_evidence(
     start_stub: StartStub, rules: list[dict[str, Any]], least: int, reason: str
 ) -> None:
     stub = start_stub([*rules, says("rag", "REFUTES", **CITES_NOTE), says("search", "REFUTES")])
@@ -134,7 +134,7 @@ async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -
     assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
 
 
-async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
+async def test_the_when_setting_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
     start_stub([*rules, says("two", "SUPPORTS")])
     always = await debate(when="always")
@@ -181,7 +181,7 @@ async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: S
         assert "no verdict" in "\n".join(line.text for line in Live(settings_of()).end(ended)).lower()
 
 
-async def test_ceilings_hold_for_both_parts_and_reserve_the_debates_judge(start_stub: StartStub) -> None:
+async def test_ceilings_hold_for_readers_and_debate_and_reserve_a_call_for_the_judge(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS"), says("two", "REFUTES"), says("rag", "SUPPORTS"), says("search", "REFUTES")]
     start_stub([*rules, says("judge", "REFUTES")])
     for most in (1, 3, 5):

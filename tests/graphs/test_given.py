@@ -32,7 +32,7 @@ ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict
 READING = ("your `answer`", "When you stop", "your `argument`")
 
 
-def evidence_of(document: dict[str, Any]) -> list[str]:
+def given_ids(document: dict[str, Any]) -> list[str]:
     """The ids of the given texts."""
     return [p["id"] for p in document["evidence"] if any(r["retriever"] == "given" for r in p["retrievals"])]
 
@@ -106,11 +106,11 @@ async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartS
         document: dict[str, Any] = await checkpointed.ainvoke(asked, config, context=settings(model="openai:stub"))
         return document
 
-    assert evidence_of(await run_on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
+    assert given_ids(await run_on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]
     refused = await run_on_thread(claim=CLAIM, given=[{"title": "without a text"}])
     assert (refused["status"], refused["error"]["kind"], refused["evidence"]) == ("failed", "invalid_given", [])
     assert (await run_on_thread(claim=CLAIM))["evidence"] == []
-    assert evidence_of(await run_on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [
+    assert given_ids(await run_on_thread(claim=CLAIM, given=[{"text": "Another."}])) == [
         evidence_id("given", "Another.")
     ]
     first, second, third = stub.prompts()

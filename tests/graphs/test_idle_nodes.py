@@ -80,7 +80,7 @@ async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(as
 
 
 def two_before(graph: DebateGraph) -> None:
-    """Two parallel nodes before an idle node, with a router after it."""
+    """Add two parallel nodes before an idle node, and a router after it."""
     for name in ("one", "other"):
         graph.add_node(name, Node(write_step))
         graph.add_edge(START, name)

@@ -48,7 +48,7 @@ async def run_isolate(
 
 
 def ending_lines(document: dict[str, Any]) -> list[Any]:
-    """The lines about a result."""
+    """The lines of the live output about the end of a debate."""
     return [*ended_by(document, {})]
 
 
@@ -116,7 +116,8 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
     stub = start_stub([says("poison", "REFUTES"), says("gamma", NEI), says("", "SUPPORTS")])
     document = await run_isolate(given)
-    # 1 for the best rank of that host, against 1/5 + 1/6: the heaviest is a single, contradicted origin
+    # Weights are 1 / rank: 1 for evil.com, and 1/5 + 1/6 for the other answer. The heavier one has a single origin,
+    # which others contradict.
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
     assert document["metrics"]["abstained"] is True
     assert [len(origin["evidence_ids"]) for origin in document["metrics"]["origins"]] == [4, 1, 1, 1]
@@ -140,7 +141,7 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # but only one origin is quoted
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # only one is quoted
 
 
 async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_verdict(start_stub: StartStub) -> None:

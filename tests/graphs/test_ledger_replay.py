@@ -33,7 +33,7 @@ PROMPTS = {"write": "Write.\n---\nThe data."}
 
 @pytest.fixture
 async def ledger(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CallLedger]:
-    """A new ledger in the home folder that all tests share."""
+    """A new ledger in a new home folder, with the corpora that all tests share."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     (home / "corpora").mkdir(exist_ok=True)
@@ -130,7 +130,7 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     assert not any(call.get("from_ledger") for call in third["calls"])
 
 
-async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_the_mode_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
     paid = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
@@ -139,7 +139,7 @@ async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallL
     assert len(stub.calls()) == paid
 
 
-async def test_without_a_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_without_a_ledger_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
     system = load_graph("standard_prompting")
     settings = system.settings.model_validate({"model": "openai:stub"})
     document = await system.graph.ainvoke(CLAIM, context=settings)
@@ -214,7 +214,7 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
         else:
             await asyncio.gather(ask("a"), ask("b"))
-        assert len(stub.calls()) == before + 2  # together: one request of the cancelled call, one of the other two
+        assert len(stub.calls()) == before + 2  # one for the cancelled call, one for the others
 
 
 async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:

@@ -64,7 +64,7 @@ def selects(number: int, selected: Any, times: int | None = None) -> Rule:
 
 
 def judged(*agree: bool) -> list[Rule]:
-    """A rule: the judge's finding after each round."""
+    """Rules: the judge's finding after each round."""
     return [{"model": "stub-judge", "fields": {"agree": a, "reason": "as I read them"}, "times": 1} for a in agree]
 
 
@@ -159,7 +159,7 @@ async def test_an_agreement_in_the_first_round_ends_the_debate(start_stub: Start
     ("agreed", "stop", "rounds"),
     [([False, True], "consensus", 2), ([False, False, True], "consensus", 3), ([False] * 3, "max_rounds", 3)],
 )
-async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round_too(
+async def test_the_judge_compares_differently_worded_answers_in_every_round(
     start_stub: StartStub, agreed: list[bool], stop: str, rounds: int
 ) -> None:
     first, second = [CYLINDER, PLANCK, CYLINDER], [CONSTANT, CONSTANT, CONSTANT]
@@ -278,7 +278,7 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert all("not shown: 9." in w["detail"] and w["where"].startswith("debater-") for w in unknown)
 
 
-async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
+async def test_selecting_no_item_is_valid(start_stub: StartStub) -> None:
     stub = start_stub(
         [
             *talks(1, "SUPPORTS"),
@@ -436,7 +436,7 @@ async def test_a_failed_source_is_replaced_by_its_fallback(
 
 
 async def test_a_debater_without_an_answer_agrees_with_no_other(start_stub: StartStub) -> None:
-    mute = on_answer(2, times=2, reply="I would rather not say.")  # in the first round, after two requests
+    mute = on_answer(2, times=2, reply="I would rather not say.")  # both its requests of the first round
     stub = start_stub([mute, *talks(1, "SUPPORTS", "SUPPORTS"), *talks(2, "SUPPORTS")])
     document = await debate()
     assert (document["stop_reason"], document["rounds"]) == ("consensus", 2)

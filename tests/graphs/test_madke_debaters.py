@@ -21,7 +21,7 @@ from moot.nodes._speakers.turns import speaker_declaration
         ([{"name": "optimist"}, {"seed": 7}], ["optimist", "debater-2"]),
     ],
 )
-def test_debaters_by_number_and_without_names(given: Any, names: list[str]) -> None:
+def test_debaters_may_be_declared_by_number_or_without_names(given: Any, names: list[str]) -> None:
     settings = MadkeSettings.model_validate({"debaters": given})
     assert [d.name for d in settings.debaters] == names
     assert MadkeSettings.model_validate({"debaters": settings.debaters}) == settings

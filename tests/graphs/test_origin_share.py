@@ -59,7 +59,7 @@ async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, n
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
-async def test_pieces_of_other_origins_take_their_place(start_stub: StartStub, name: str) -> None:
+async def test_pieces_of_other_origins_replace_those_beyond_the_limit(start_stub: StartStub, name: str) -> None:
     start_stub([FIELDS])
     more: dict[str, Any] = (
         {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}

@@ -143,7 +143,9 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
         ("tit_for_tat", "REFUTES"),
     ],
 )
-async def test_a_question_has_the_verdict_decided_again(start_stub: StartStub, name: str, answer: str) -> None:
+async def test_after_a_persons_question_the_verdict_is_decided_again(
+    start_stub: StartStub, name: str, answer: str
+) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
     assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]
@@ -289,7 +291,7 @@ PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Egg
         ("verdict", [1], "dictionary"),
     ],
 )
-def test_replies_that_are_refused(moment: Any, reply: Any, problem: str) -> None:
+def test_invalid_replies_are_refused(moment: Any, reply: Any, problem: str) -> None:
     with pytest.raises(UserError, match=problem) as refused:
         check_person_reply(moment, reply, PROPOSED)
     assert refused.value.kind == "invalid_reply" or "given" in refused.value.kind

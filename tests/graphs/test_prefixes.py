@@ -55,7 +55,7 @@ async def test_prompts_of_debaters_over_a_pool_share_their_start(start_stub: Sta
     stub = start_stub([r for role in roles for r in (rule(role, SELECT, fields={"selected": [1]}), *answers_of(role))])
     document = await debate("madke", sources=["bm25"], fallback=[], debaters=[{}, PERSONAS[0]], max_rounds=2)
     selections = [prompts(stub, role, SELECT) for role in roles]
-    start = common_start([prompt for sent in selections for prompt in sent])  # of both rounds
+    start = common_start([prompt for sent in selections for prompt in sent])  # prompts of both rounds
     assert len(selections[0]) == 2
     assert len(document["evidence"]) == 5
     assert all(text in start for text in (CLAIM, *(piece["text"] for piece in document["evidence"])))

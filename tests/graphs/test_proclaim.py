@@ -221,7 +221,7 @@ def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
 # --- the paper's transcript -------------------------------------------------------------------------------------------
 
 
-async def test_the_papers_transcript_ends_with_its_confidence(start_stub: StartStub) -> None:
+async def test_the_papers_transcript_gives_the_papers_confidence(start_stub: StartStub) -> None:
     found = judges("NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED", scores=[(7, 8, 8), (7, 6, 8), (8, 7, 9)])
     reflections = [
         *reflects("defense", 0.9, (0.6, 0.5, 0.6)),  # 0.24 + 0.15 + 0.18 = 0.57 in the last round

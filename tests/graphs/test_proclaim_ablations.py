@@ -139,7 +139,7 @@ WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
 }
 
 
-async def test_without_reflection_the_other_stop_reasons_stay(start_stub: StartStub) -> None:
+async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub: StartStub) -> None:
     start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in WITHOUT_REFLECTION.values()))
     for number, (_, reason, rounds) in enumerate(WITHOUT_REFLECTION.values()):
         document = await trial_of(number, self_reflection=False, max_rounds=4)

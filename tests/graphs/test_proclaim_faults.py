@@ -311,7 +311,9 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
 
 
 @pytest.mark.parametrize("fallback", [[], ["bm25:demo-encyclopaedia"]])
-async def test_without_seeds_there_is_no_trial(start_stub: StartStub, fallback: list[str]) -> None:
+async def test_a_trial_fails_if_the_first_search_and_its_fallback_fail(
+    start_stub: StartStub, fallback: list[str]
+) -> None:
     stub = start_stub(default_rules())
     document = await trial(f"{CLAIM} #down", fallback=fallback)
     if fallback:
@@ -346,7 +348,7 @@ async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -
     assert kinds(document) == ["retrieval_failed"] * 3
 
 
-async def test_a_prompt_too_long_for_one_role_fails_only_that_role(start_stub: StartStub) -> None:
+async def test_a_refused_request_fails_only_the_role_that_sent_it(start_stub: StartStub) -> None:
     failing = ("judge-2", "analyser", "critic", "retrieval", "court")
     start_stub([*(rule(role, status=400) for role in failing), *default_rules()])
     document = await trial()

@@ -110,7 +110,7 @@ async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> 
     assert {entry["phase"] for entry in document["debates"]} == {"primary"}
 
 
-async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
+async def test_judges_may_have_own_models_names_and_personas(start_stub: StartStub) -> None:
     stub = start_stub([rule("daniel", fields={"verdict": I}), *default_rules()])
     daniel = {"name": "daniel", "model": "openai:stub-daniel", "persona": "A retired metrologist."}
     bench: list[Any] = ["openai:stub-judge-2", daniel, {}]
@@ -123,7 +123,7 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
     assert asked == {
         "judge-1": "openai:stub-judge-2",
         "daniel": "openai:stub-daniel",
-        "judge-3": "openai:stub-judge-3",  # a name in `models`
+        "judge-3": "openai:stub-judge-3",  # from `models`
     }
     assert final_votes(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
     assert outcome(document)[:3] == ("done", "REFUTES", N)

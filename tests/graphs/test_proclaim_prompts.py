@@ -251,14 +251,14 @@ async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
     dropped = uncited[len(shown) - 2 :]
     assert shown == [name for name in everything if name not in dropped]
     assert "D" in shown
-    assert "G" in dropped  # despite its higher weight
+    assert "G" in dropped  # it is heavier than D, but D is cited
     assert len(statements_in(prompt).split()) == 16  # every statement is still there
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
     assert [name for name in everything if id_of(name) in warning["detail"]] == dropped
     assert f"{len(dropped)} more are left out for the record's length; cited of these: none.)" in prompt
 
 
-async def test_the_record_names_the_exhibits_that_all_roles_were_shown(start_stub: StartStub) -> None:
+async def test_every_turn_records_the_exhibits_in_its_prompt(start_stub: StartStub) -> None:
     stub = start_stub(full_trial())
     document = await trial(panel_tokens=2600, exhibits="whole")
     asked = [(side, step) for side in SIDES for step in ("challenge", "argue", "request_expert", "reflect")]

@@ -276,12 +276,12 @@ async def test_too_little_gain_in_relevance_ends_a_sides_search_if_it_is_set(sta
         for (side, round), turn in turns(document, "discover").items():
             query = f"{queries[side][round - 1]} exactly"
             assert turn["query"] == query
-            one, other = await encoder.embed([query, TEXTS[query[1]]])  # the query names it after its first sign
+            one, other = await encoder.embed([query, TEXTS[query[1]]])  # `#J ...` names exhibit J
             cosine = sum(float(x) * float(y) for x, y in zip(one, other, strict=True))
             assert turn["scores"]["relevance"] == pytest.approx(cosine, abs=1e-5)
 
 
-async def test_a_gain_that_is_not_computed_in_time_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gain_that_cannot_be_computed_in_time_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow:
         async def embed(self, texts: Any) -> Any:
             await asyncio.Event().wait()
@@ -307,7 +307,7 @@ async def test_without_searches_rounds_continue_without_novelty(start_stub: Star
         assert len(turns(document, "argue")) == 2 * rounds
 
 
-async def test_one_side_may_exhaust_novelty_when_the_other_has_ended(start_stub: StartStub) -> None:
+async def test_one_side_can_exhaust_novelty_after_the_others_search_has_ended(start_stub: StartStub) -> None:
     start_stub([*searches("plaintiff", *LOW), *searches("defense", "#A #B #C"), *default_rules()])
     document = await trial(max_rounds=5, role_switch=False)
     assert stop_of(document) == ("novelty_exhausted", 2)

@@ -90,7 +90,7 @@ async def test_a_callback_inside_a_node_receives_its_calls() -> None:
     assert handler.names == ["within"]
 
 
-async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
+async def test_an_error_in_a_quiet_node_is_raised_with_the_name_of_the_node() -> None:
     async def fail(state: Any, run: Any) -> dict[str, Any]:
         raise LookupError("nothing there")
 
@@ -99,7 +99,7 @@ async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
     assert any("'second'" in note for note in raised.value.__notes__)
 
 
-async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_callbacks() -> None:
+async def test_a_router_reads_its_nodes_writes_with_and_without_callbacks() -> None:
     warning = {"kind": "stand_in", "detail": "wikipedia stood in"}
     read: list[dict[str, Any]] = []
 

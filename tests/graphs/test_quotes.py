@@ -115,7 +115,7 @@ async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartSt
         assert f"{UNVERIFIED} {INVENTED['evidence_id']}" not in prompt
 
 
-async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_stub: StartStub) -> None:
+async def test_an_opponents_quote_may_be_cited_by_a_debater_who_did_not_see_its_source(start_stub: StartStub) -> None:
     mine = await found_by("rag")
     stub = start_stub([
         says("rag", "SUPPORTS", citations=[right_citation(mine)]),
@@ -125,7 +125,7 @@ async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_
     ])  # fmt: skip
     document = await debate(max_rounds=2)
     [before] = turn_of(document, "search")["citations"]
-    assert (before["fabricated"], before["verified"]) == (True, False)  # not cited yet, so not shown yet
+    assert (before["fabricated"], before["verified"]) == (True, False)  # rag's citation was not shown yet
     again, altered = turn_of(document, "search", 2)["citations"]
     assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
     assert mine["text"][again["start"] : again["end"]] == right_citation(mine)["quote"]
@@ -161,7 +161,7 @@ async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub:
     assert fault in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 
-async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stub: StartStub) -> None:
+async def test_an_agent_has_no_answer_after_two_attempts_without_a_verified_quote(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     start_stub([
         says("rag", "SUPPORTS", citations=[wrong_citation(mine)]),

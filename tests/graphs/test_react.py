@@ -369,11 +369,11 @@ async def test_a_second_debate_on_a_thread_starts_from_empty_state(start_stub: S
         assert document["depth"] == 3
     assert (await checkpointed.aget_state(config)).values[
         "messages"
-    ] == []  # the agent keeps its own messages to itself
+    ] == []  # the agent's messages are not in the debate's state
     assert (await checkpointed.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 
-async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_model_is_offered_a_tool_per_source_until_its_last_search(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     bind = FakeChatModel.bind_tools
 
@@ -390,7 +390,7 @@ async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPat
     assert tools[1]["function"]["parameters"]["required"] == ["query"]
 
 
-async def test_the_fake_model_takes_the_whole_path() -> None:
+async def test_the_fake_model_searches_and_then_answers() -> None:
     document = await debate(model="fake:1")
     assert (document["status"], [t["step"] for t in document["turns"]]) == ("done", ["act", "respond"])
     assert (act_turns(document)[0]["retrieval"], document["depth"]) == ("ok", 3)

@@ -105,7 +105,7 @@ async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: S
     start_stub([
         rule
         for claim, (given, sure, _, _) in cases.items()
-        for rule in script(given, sure=[sure], claim=claim) * 2  # each case appears twice
+        for rule in script(given, sure=[sure], claim=claim) * 2  # each case is debated twice
     ])  # fmt: skip
     for claim, (given, _, weighed, counted) in cases.items():
         for voting, answer in (("confidence", weighed), ("majority", counted)):

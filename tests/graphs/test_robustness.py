@@ -125,7 +125,9 @@ async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start
 
 
 @pytest.mark.parametrize("name", ["rag", "react"])
-async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: StartStub, name: str) -> None:
+async def test_a_ceiling_on_checks_does_not_change_the_verdict_and_its_stop_reason(
+    start_stub: StartStub, name: str
+) -> None:
     start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])
     document = await run_debate(name, max_calls=3, sources=[HERE])
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")

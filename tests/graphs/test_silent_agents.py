@@ -39,8 +39,8 @@ async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(star
     for claim, name in claims(N_AGENTS).items():
         document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
         times = 1 if name == "multi_agent_voting" else 3
-        assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # two of two votes
-        assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # no consensus of four
+        assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # both votes with an answer
+        assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # two of four do not answer
         for i in (1, 2):
             silent = answer_turns(document, f"agent-{i}")
             assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
@@ -68,7 +68,7 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
     for claim, name in cases.items():
         document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
         assert (document["status"], document["answer"], document["error"]) == ("done", "REFUTES", None), name
-        stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # of the two that are left
+        stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # two agents are left
         assert (document["rounds"], document["stop_reason"]) == (firsts[claim] + 2, stop), name
         assert final_votes(document) == {"agent-1": "REFUTES", "agent-3": "REFUTES"}
         assert [(t["answer"], t["outcome"]) for t in answer_turns(document, "agent-4")] == [(None, "failed")]

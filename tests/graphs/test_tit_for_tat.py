@@ -85,7 +85,14 @@ async def test_after_an_unusable_moderation_the_debate_continues(start_stub: Sta
     start_stub([*rules, *(rule("moderator", f"{claim}.*a1r1", **reply) for claim, (reply, _) in cases.items())])
     for claim, (_, outcome) in cases.items():
         document = await debate("tit_for_tat", {"claim": claim})
-        assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)  # after two requests
+        assert outline(document) == (
+            "done",
+            "SUPPORTS",
+            "judge_preference",
+            2,
+            7,
+            7,
+        )  # one moderation took two requests
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
         assert warning_kinds(document) == [outcome] * 2
@@ -108,7 +115,7 @@ async def test_the_other_side_answers_an_unparsable_side(start_stub: StartStub) 
     assert final_votes(document) == {"affirmative": None, "negative": "REFUTES"}
 
 
-async def test_the_only_sides_answer_can_be_preferred(start_stub: StartStub) -> None:
+async def test_an_answer_can_be_preferred_if_only_one_side_answers(start_stub: StartStub) -> None:
     cases = claims(["-R", "R-"])
     rules = [r for claim, given in cases.items() for r in script(given, roles=SIDES, claim=claim)]
     start_stub([*rules, rule("moderator", fields={"preferred": "REFUTES", "reason": "It stands."})])

@@ -201,7 +201,7 @@ async def test_without_scoring_no_scorer_is_called(start_stub: StartStub, scorin
     assert all("faithfulness 0" not in prompt for prompt in stub.prompts("judge"))
 
 
-async def test_vanilla_debaters_are_gated_by_answer_relevance_alone(start_stub: StartStub) -> None:
+async def test_debaters_without_sources_pass_the_gate_by_answer_relevance_alone(start_stub: StartStub) -> None:
     start_stub([*agree(), *supports([False], CLAIM)])
     document = await debate(debaters=[{"name": "rag"}, {"name": "search"}])
     assert document["stop_reason"] == "stable_consensus"
@@ -209,7 +209,7 @@ async def test_vanilla_debaters_are_gated_by_answer_relevance_alone(start_stub: 
     assert document["evidence"] == []
 
 
-async def test_three_debaters_and_one_piece_found_twice(start_stub: StartStub) -> None:
+async def test_pieces_that_three_debaters_find_are_stored_once(start_stub: StartStub) -> None:
     start_stub()
     names = [{"name": n, "retriever": "bm25:demo-news"} for n in ("one", "two", "three")]
     document = await debate(model="openai:stub", models={}, debaters=names, query_formulation=False, max_rounds=1)
@@ -252,7 +252,7 @@ async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: S
         ({"embedder": "no-such/model"}, "unknown_encoder"),
     ],
 )
-async def test_missing_models_and_sources_are_errors_before_any_call(
+async def test_unknown_models_and_encoders_are_errors_before_any_call(
     start_stub: StartStub, settings: dict[str, Any], kind: str
 ) -> None:
     start_stub([])

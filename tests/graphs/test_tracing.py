@@ -41,7 +41,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     with collecting() as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # as other clients send
+        monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the client's default
         forget_client()
         yield running
         finish(LONG)
@@ -50,7 +50,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def forget_client() -> None:
-    """LangSmith reads its variables once; after this, the next client reads them again."""
+    """Close LangSmith's client, so that the next one reads the environment variables again."""
     if langsmith.run_trees._CLIENT is not None:
         langsmith.run_trees._CLIENT.close()
     langsmith.configure(client=None)
@@ -74,7 +74,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
     return document
 
 
-# --- a trace reads as the debate --------------------------------------------------------------------------------------
+# --- the structure of a trace --------------------------------------------------------------------------------------
 
 
 def path(collector: Collector, run: Run) -> str:
@@ -93,7 +93,7 @@ def metadata(run: Run) -> Run:
     return found
 
 
-async def test_a_trace_reads_as_the_debate(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_trace_has_the_structure_of_the_debate(start_stub: StartStub, collector: Collector) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     document = await debate("tool_mad", models=MODELS, max_rounds=1, scoring="consensus_only")
     read = {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
@@ -239,7 +239,7 @@ async def test_scores_are_feedback_on_the_debate(start_stub: StartStub, collecto
     [root] = (run for run in collector.runs.values() if run.get("parent_run_id") is None)
     given = {(f.get("comment"), f["key"]): f["score"] for f in collector.feedback}
     known = {(agent, key): score for agent, scores in document["scores"].items() for key, score in scores.items()}
-    assert given == pytest.approx(known | {(None, "confidence"): 1.0})  # both debaters' only answers
+    assert given == pytest.approx(known | {(None, "confidence"): 1.0})  # all answers equal the verdict
     assert {f["key"] for f in collector.feedback} == {"faithfulness", "answer_relevance", "confidence"}
     assert {(f["run_id"], f["trace_id"], f["session_id"]) for f in collector.feedback} == {
         (root["id"], root["id"], PROJECT)
@@ -302,7 +302,7 @@ leaky = Leaky()
 
 
 async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debates with keys in every place."""
+    """Run debates with a planted key in every place."""
     for place in set(PLACES) - {"header", "address"}:
         monkeypatch.setenv(f"{place.upper()}_API_KEY", canary(place))
     refused = {"error": {"message": f"Incorrect API key provided: {canary('error')}"}}
@@ -349,7 +349,7 @@ async def test_without_our_filter_all_keys_would_be_uploaded(
     assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
 
 
-async def test_a_client_set_by_the_user_stays(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_client_set_by_the_user_is_kept(start_stub: StartStub, collector: Collector) -> None:
     theirs = langsmith.Client()
     langsmith.configure(client=theirs)
     start_stub([{"fields": {"citations": []}}])

@@ -104,7 +104,7 @@ def test_invalid_turns_are_refused(turn: Any) -> None:
     assert not is_valid(turn)
 
 
-def test_the_loose_type_has_every_field_with_its_type() -> None:
+def test_the_type_of_any_turn_has_the_fields_of_all_steps() -> None:
     loose = get_type_hints(Turn)
     for kind in ALL:
         for name, hint in get_type_hints(kind.typed()).items():

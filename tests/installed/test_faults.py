@@ -95,7 +95,7 @@ def test_a_module_that_cannot_be_imported_only_fails_if_it_is_used(install: Inst
         assert "not listed: The package torn 1.0 declares" in listed.stderr
 
 
-def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install: Install) -> None:
+def test_a_package_that_reuses_names_of_moot_fails_under_those_names_only(install: Install) -> None:
     install("greedy", RING, graph="rag = greedy:graph", source="wikipedia = greedy:x", benchmark="fever = greedy:x")
     message = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but moot has its own rag.'
     port = str(free_port())
@@ -120,7 +120,7 @@ def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],
 )
-def test_an_object_that_is_not_a_debate_system_is_refused(
+def test_a_declared_graph_that_cannot_be_used_is_refused(
     install: Install, point: str, module: str, message: str
 ) -> None:
     install("own", module, graph=point)

@@ -1,4 +1,4 @@
-"""Answer relevance with real answers, the real encoder, and questions that a strong reader wrote from the prompt."""
+"""Answer relevance with real answers, the real encoder, and recorded questions that follow the prompt."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_a_claim_is_compared_as_a_question(claim: str, form: Any, compared: str)
     ("task", "form", "same"),
     [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
 )
-async def test_the_node_compares_problems_unchanged(start_stub: StartStub, task: str, form: Any, same: bool) -> None:
+async def test_the_node_compares_a_problem_without_making_it_a_question(
+    start_stub: StartStub, task: str, form: Any, same: bool
+) -> None:
     claim = "Find the sum of two and two."
     start_stub([{"model": "stub-scorer", "fields": {"questions": [claim] * 3}}])
     settings = ToolMadSettings(
@@ -55,9 +57,9 @@ async def test_the_node_compares_problems_unchanged(start_stub: StartStub, task:
     assert (score == pytest.approx(1)) is same
 
 
-@pytest.mark.skipif(not READ.exists(), reason="the read debates are not here")
-async def test_good_answers_reach_the_threshold_and_other_claims_do_not() -> None:
-    """The model's replies are the reader's questions; the claims are those of the debates and of their benchmarks."""
+@pytest.mark.skipif(not READ.exists(), reason="the debates (../shared/data/read_debates) are not here")
+async def test_most_good_answers_reach_the_threshold_and_other_claims_are_less_similar() -> None:
+    """The scripted model replies with recorded questions. The other claims are those of the debate's benchmark."""
     encoder = await open_encoder()
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     own, nearest = [], []

@@ -458,7 +458,7 @@ def test_a_number_with_its_unit_parses_as_itself(value: Fraction, unit: str, oth
         ("", None, None),
     ],
 )
-def test_abstentions_in_fixed_words_and_in_more_words_if_abstaining_was_offered(
+def test_more_wordings_are_abstentions_if_abstaining_was_offered(
     text: str, offered: str | None, plainly: str | None
 ) -> None:
     task = make_task("short_answer")

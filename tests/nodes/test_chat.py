@@ -21,7 +21,7 @@ HISTORY = [
 ]
 
 
-def test_messages_survive_the_way_to_plain_values_and_back() -> None:
+def test_messages_are_unchanged_by_conversion_to_plain_values_and_back() -> None:
     read = read_messages(HISTORY)
     stored = json.loads(json.dumps(as_plain_values(read)))
     assert convert_to_messages(stored) == read
@@ -35,7 +35,7 @@ def test_messages_survive_the_way_to_plain_values_and_back() -> None:
         lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     )
 )
-def test_a_value_that_is_not_a_message_is_an_error_that_says_so(value: Any) -> None:
+def test_any_value_is_read_as_messages_or_refused_with_a_clear_error(value: Any) -> None:
     try:
         read_messages(merge_messages([], value))
     except UserError as error:
@@ -81,6 +81,6 @@ async def test_messages_of_a_thread_are_kept_and_its_claim_is_replaced() -> None
     json.dumps(unread)
 
 
-async def test_no_claim_and_no_message_is_an_error() -> None:
+async def test_an_input_without_claim_and_message_is_an_error() -> None:
     document = await builder.compile().ainvoke({"messages": []}, context={"model": "fake:1"})
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")

@@ -77,7 +77,7 @@ def test_the_private_methods_that_we_override_are_unchanged() -> None:
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])
-async def test_with_an_unknown_langchain_its_own_class_is_used(
+async def test_with_an_unknown_version_of_langchain_its_own_class_is_used(
     change: Any, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub([{"reply": "Yes."}])
@@ -206,7 +206,7 @@ class Runs(BaseTracer):
         self.runs.append(run)
 
 
-async def test_runs_are_traced_as_langchains_are(start_stub: StartStub) -> None:
+async def test_runs_are_traced_like_those_of_langchain(start_stub: StartStub) -> None:
     stub = start_stub([{"reply": "Yes."}])
 
     async def traced(chat: BaseChatModel) -> list[Any]:
@@ -251,7 +251,7 @@ async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub)
     assert plain["response_metadata"].keys() == followed["response_metadata"].keys()
 
 
-async def test_sync_calls_use_langchains_code(start_stub: StartStub) -> None:
+async def test_sync_calls_are_answered(start_stub: StartStub) -> None:
     start_stub([{"reply": "Yes."}])
     chat = (await open_chat_model("openai:stub-a")).chat
     assert (await asyncio.to_thread(chat.invoke, MESSAGES)).content == "Yes."

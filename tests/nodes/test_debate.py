@@ -83,7 +83,7 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
     assert document["status"] == "done"
 
 
-async def test_after_an_error_every_router_goes_to_the_end() -> None:
+async def test_after_an_error_no_router_is_called_and_the_debate_ends() -> None:
     asked = []
 
     def record_and_route(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
@@ -202,7 +202,7 @@ class Unasked(Settings):
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
 
-def test_settings_must_not_offer_a_moment_at_which_no_node_asks() -> None:
+def test_settings_that_offer_to_ask_a_person_need_a_node_that_asks() -> None:
     builder = Debate("talk", Unasked, lambda settings: Needs())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])

@@ -33,7 +33,7 @@ def answers(blocks: list[str]) -> list[str]:
 
 @each("steps", [False, True])
 @each("name", [name for name in TASKS if name != "labels"])
-def test_every_task_has_two_examples_unless_its_labels_are_the_users(name: str, steps: bool) -> None:
+def test_every_task_has_two_examples_unless_the_user_sets_its_labels(name: str, steps: bool) -> None:
     task = task_of(name)
     for count in (1, 2):
         blocks = examples(task, count, steps=steps)

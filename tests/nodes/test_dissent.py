@@ -1,4 +1,4 @@
-"""Dissent: who did not support the verdict, with the argument that has most checked quotes; who changed, and why."""
+"""Dissent: who did not support the verdict, with the argument that has most checked quotes; changes of an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: An
     return {"task": task, "turns": turns, "calls": calls, "votes": [], "answer": answer, "raw_verdict": answer} | more
 
 
-def test_the_minority_and_who_changed_after_which_argument_and_evidence() -> None:
+def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
     found = dissent_of(
         document(
             answers("a", 1, "SUPPORTS", "ev-1"),
@@ -53,7 +53,7 @@ def test_the_argument_with_most_checked_quotes_is_shown() -> None:
     assert ([one["agent"] for one in other["by"]], other["argument"]) == (["a", "b", "c"], "b 1")
 
 
-def test_samples_of_one_agent_dissent_but_change_nothing() -> None:
+def test_samples_of_one_agent_dissent_but_are_not_changes_of_an_answer() -> None:
     turns = [answers("a", 1, answer, number=n) for n, answer in enumerate(("SUPPORTS", "REFUTES", None), 1)]
     found = dissent_of(document(*turns))
     assert [(one["answer"], one["by"][0]["number"]) for one in found["minority"]] == [("REFUTES", 2), (None, 3)]

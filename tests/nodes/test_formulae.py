@@ -69,13 +69,15 @@ def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: li
         (1.0, None, True, False),
         (None, None, True, False),
         (0.0, 1.0, True, False),
-        (None, 0.8, False, True),  # without a retriever only answer relevance gates
+        (None, 0.8, False, True),  # without a retriever, only answer relevance counts
         (None, 0.7999, False, False),
         (0.0, 0.8, False, True),
         (1.0, None, False, False),
     ],
 )
-def test_the_gate_needs_both_scores(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
+def test_the_gate_needs_both_scores_if_there_is_evidence(
+    f: float | None, ar: float | None, has_evidence: bool, passed: bool
+) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
     assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
@@ -134,7 +136,7 @@ async def test_answers_with_different_units_are_never_grouped(task: str, answers
     assert {group_of["212 km"], group_of["212 miles"]} == {0, 1}
 
 
-def test_a_rounds_answers_do_not_include_the_judges() -> None:
+def test_the_answers_of_a_round_do_not_include_the_judges_verdict() -> None:
     judge = turn("judge", "NO", 2)
     judge["step"] = "judge"
     turns = [turn("a", "YES"), turn("b", "NO"), turn("a", "NO", 2), turn("b", "NO", 2), judge]

@@ -127,7 +127,7 @@ def test_a_model_that_is_not_in_the_table_has_no_size(model: str) -> None:
     assert size_of(model) is None
 
 
-def test_the_agents_of_s3_have_sizes() -> None:
+def test_the_agents_of_s3_are_in_the_table() -> None:
     agents = {
         "Qwen": "openai:Qwen-2.5-7B-Instruct-Turbo",
         "Mistral": "openai:Mistral-7B-Instruct",

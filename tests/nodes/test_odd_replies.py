@@ -125,7 +125,7 @@ async def test_replies_with_one_possible_reading_are_read(
 
 @pytest.mark.parametrize("as_stream", [False, True])
 @pytest.mark.parametrize("name", FAILS)
-async def test_other_replies_are_errors_that_say_what_to_do(
+async def test_replies_without_a_clear_reading_are_errors_that_say_what_to_do(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, kind = FAILS[name]
@@ -145,7 +145,9 @@ async def test_other_replies_are_errors_that_say_what_to_do(
 
 @pytest.mark.parametrize("name", [*READ, *FAILS])
 @pytest.mark.parametrize("as_stream", [False, True])
-async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_with_an_odd_reply_returns_a_document(
+    name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body, kind = READ[name] if name in READ else FAILS[name]
     if not as_stream or isinstance(body, bytes):
         respond = respond_with(answer(body))
@@ -171,7 +173,7 @@ async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypat
 
 
 @pytest.mark.parametrize("as_stream", [False, True])
-async def test_a_call_refused_for_too_many_at_once_is_retried(as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rate_limited_call_is_retried(as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     good_stream = respond_with(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
     good, left = good_stream if as_stream else respond_with(answer(reply())), [1, 1]
 

@@ -142,7 +142,7 @@ async def test_a_model_that_never_gives_structure_is_an_error() -> None:
     assert "as debater" in unusable.value.detail
 
 
-class Copying(FakeListChatModel):
+class RecordingModel(FakeListChatModel):
     """A chat model that records its messages."""
 
     told: list[str] = Field(default_factory=list)
@@ -153,7 +153,7 @@ class Copying(FakeListChatModel):
 
 
 async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt() -> None:
-    model = Copying(responses=['Here: {"query": "kilogram constant"}'])
+    model = RecordingModel(responses=['Here: {"query": "kilogram constant"}'])
     assert await formulate_query(CLAIM, model) == "kilogram constant"
     [told] = model.told
     assert CLAIM in told
@@ -204,9 +204,9 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
     assert "scores" not in state["turns"][0]
 
 
-async def test_errors_are_raised_or_on_request_kept_in_the_state() -> None:
+async def test_errors_are_raised_unless_the_node_keeps_them_in_the_state() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
-    with pytest.raises(UserError, match="'nobody' is unknown"):  # a state without the key would drop it
+    with pytest.raises(UserError, match="'nobody' is unknown"):  # by default, as the state may have no `error`
         await foreign(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
     state = await foreign(node.with_settings(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
     assert state["error"]["kind"] == "unknown_provider"

@@ -151,7 +151,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     begin = draw(st.integers(0, len(words) - 1))
     end = draw(st.integers(begin + 1, len(words)))
     assume(any(c.isalnum() for word in words[begin:end] for c in word))
-    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # an error at the start belongs to a new debate
+    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # it may be the next figure's minus
     return text, words[begin:end]
 
 
@@ -296,7 +296,7 @@ def test_a_quote_from_evidence_that_was_not_shown_is_not_verified() -> None:
     assert (checked["fabricated"], checked["verified"], checked["text_hash"]) == (True, False, None)
 
 
-def test_an_answer_without_a_verified_quote_gets_the_reason() -> None:
+def test_the_fault_of_an_answer_names_its_unverified_quotes() -> None:
     one = piece("The museum is new.")
     good, bad = (Quote(evidence_id=one["id"], quote=q) for q in ("museum is new", "museum is old"))
     strange = Quote(evidence_id="ev-0", quote="museum")

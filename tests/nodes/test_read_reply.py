@@ -170,7 +170,7 @@ def test_verdicts_are_put_in_order() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
-def test_the_requested_number_of_questions_is_needed(count: int) -> None:
+def test_a_reply_with_too_few_or_too_many_questions_is_unparsed(count: int) -> None:
     text = json.dumps({"questions": ["Who?"] * count})
     assert read_reply(model_message(text), questions_reply(3))[:2] == (None, "unparsed")
 

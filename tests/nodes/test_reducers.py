@@ -58,7 +58,7 @@ def key(turn: Turn) -> tuple[Any, ...]:
 
 
 @given(TURNS, TURNS)
-def test_each_turn_is_kept_once_ordered_by_phase_round_and_writing(old: list[Turn], new: list[Turn]) -> None:
+def test_each_turn_is_kept_once_ordered_by_phase_and_round(old: list[Turn], new: list[Turn]) -> None:
     merged = merge_turns(old, new)
     first = list(dict.fromkeys(map(key, [*old, *new])))
     assert list(map(key, merged)) == sorted(first, key=lambda k: ([*PHASES, OWN_PHASE].index(k[1]), k[0]))

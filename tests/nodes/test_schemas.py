@@ -134,7 +134,7 @@ def test_the_check_finds_faults(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)
-def test_schemas_stay_inside_the_subset(reply: type[Reply]) -> None:
+def test_reply_schemas_use_only_the_strict_subset(reply: type[Reply]) -> None:
     schema = reply_schema(reply)
     assert faults(schema) == []
     # No field is lost, and the reasoning precedes the answer.

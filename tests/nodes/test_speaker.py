@@ -202,7 +202,7 @@ async def test_a_timeout_is_a_retryable_error(start_stub: StartStub) -> None:
     assert (await ask(attempts=1, timeout=5)).reply.answer == "SUPPORTS"
 
 
-async def test_without_a_key_or_a_known_provider_no_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_without_a_key_a_name_or_a_known_provider_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     for name, kind in {"openai:gpt": "missing_key", "nobody:x": "unknown_provider", "openai:": "unknown_model"}.items():
         with pytest.raises(UserError) as refused:

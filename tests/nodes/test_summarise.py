@@ -39,7 +39,7 @@ async def test_a_judge_decides_only_if_the_votes_do_not(
 ) -> None:
     start_stub([{"fields": {"agree": agree, "reason": "As I read them."}}])
     turns: Any = [{"round": 1, "agent": f"debater-{i}", "step": "respond", "answer": a} for i, a in enumerate(answers)]
-    votes = votes_of(turns, (await group_answers("", task, answers))[0])  # by their texts
+    votes = votes_of(turns, (await group_answers("", task, answers))[0])  # grouped by their texts
     state: Any = {"claim": "It is an island.", "task": task, "turns": turns, "votes": votes, "rounds": 1}
     run = NodeContext(Settings(model="openai:stub-judge", attempts=1), Ledger())
     update = await agreement_node().step(state, run)

@@ -66,9 +66,7 @@ def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
 
 @each(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
 @each("parts", range(2, 40))
-def test_a_weight_at_a_threshold_is_not_above_it_in_any_order_of_factors(
-    top: tuple[int, int], status: Standing, parts: int
-) -> None:
+def test_rounding_lifts_no_weight_above_its_threshold(top: tuple[int, int], status: Standing, parts: int) -> None:
     share = top[0] * parts / (top[1] * (parts - 1))
     assert ruling(admissibility(share, (parts - 1) / parts)) == status
 
@@ -87,11 +85,11 @@ def test_a_zero_is_never_negative() -> None:
     assert is_plain(reflection_score(-0.0, -0.0, -0.0))
 
 
-def test_thresholds_may_be_no_decimal_fractions() -> None:
+def test_thresholds_may_be_fractions_such_as_two_thirds() -> None:
     assert ruling(admissibility(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
-    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate joined
+    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate has joined the pool
 
 
 def test_evidence_is_ranked_by_its_weight() -> None:
@@ -207,7 +205,7 @@ def test_the_share_of_redundant_evidence_by_hand() -> None:
 
 
 @given(st.lists(HUNDREDTHS, min_size=1, max_size=12))
-def test_any_share_equals_integer_arithmetic(hundredths: list[int]) -> None:
+def test_the_share_of_redundant_evidence_equals_integer_arithmetic(hundredths: list[int]) -> None:
     redundant = sum(value < 15 for value in hundredths)
     share = redundant_share([value / 100 for value in hundredths])
     assert share == redundant / len(hundredths)
@@ -263,7 +261,7 @@ def test_the_score_of_a_reflection_by_hand() -> None:
     assert [reflection_score(value, value, value) for value in (0, 0.5, 1)] == [0, 0.5, 1]
 
 
-def test_the_total_of_both_sides_by_hand() -> None:
+def test_the_total_of_both_sides_reflections_by_hand() -> None:
     assert reflection_total(0.65, 0.57) == 1.22
     assert reflection_total(0, 0) == 0
     assert reflection_total(None, 0.5) is reflection_total(0.5, None) is reflection_total(None, None) is None
@@ -282,16 +280,16 @@ def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebut
     [
         ([], False),
         ([1.2], False),
-        ([1.2, 1.2], False),  # one change
+        ([1.2, 1.2], False),  # one change is too few
         ([1.2, 1.2, 1.2], True),
-        ([1.20, 1.24, 1.20], True),  # either way
+        ([1.20, 1.24, 1.20], True),  # up, then down
         ([0.80, 0.85, 0.80], False),  # 0.04999999999999993
         ([0.80, 0.85, 0.85], False),
         ([0.85, 0.85, 0.80], False),
         ([0.80, 0.849, 0.80], True),
         ([0.2, 1.2, 1.2], False),
         ([0.2, 1.2, 1.2, 1.2], True),
-        ([1.2, 1.2, 1.2, 0.2], False),  # no longer
+        ([1.2, 1.2, 1.2, 0.2], False),  # the plateau has ended
         ([1.2, None, 1.2, 1.2], False),
         ([1.2, 1.2, None], False),
         ([None, 1.2, 1.2, 1.2], True),

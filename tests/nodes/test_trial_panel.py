@@ -128,7 +128,7 @@ def confidence(
     return confidence_of(decided, turns, cast("DebateState", state))
 
 
-def test_the_worked_example_of_the_source() -> None:
+def test_the_papers_worked_example_is_reproduced() -> None:
     example_scores = [scores_of(7, 8, 8), scores_of(7, 6, 8), scores_of(8, 7, 9)]
     assert mean_scores(example_scores) == {
         "evidence_strength": pytest.approx(22 / 3),
@@ -185,7 +185,7 @@ def test_the_quality_of_judges_by_hand() -> None:
     assert mean_scores([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
 
 
-def test_the_base_is_up_to_eleven_tenths() -> None:
+def test_the_base_of_a_confidence_is_at_most_1_1() -> None:
     assert base_confidence(1, 1) == pytest.approx(1.1)
     assert base_confidence(2 / 3, 0) == pytest.approx(0.533333, abs=5e-7)
     assert base_confidence(1 / 3, 0.5) == pytest.approx(0.416667, abs=5e-7)
@@ -214,7 +214,7 @@ def test_the_adjustment_by_reflection_by_hand(score: float | None, adjustment: f
     ("base", "winning", "votes", "expected"),
     [
         (0.7, 2, 3, 0.5),
-        (0.25, 2, 3, 0.10),  # two thirds, in whole numbers
+        (0.25, 2, 3, 0.10),  # two of three votes
         (0.1, 3, 3, 0.10),
         (0.1, 1, 1, 0.10),
         (0.25, 1, 2, 0.05),
@@ -234,9 +234,9 @@ def test_the_confidence_has_a_floor(base: float, winning: int, votes: int, expec
 
 def test_the_confidence_is_clamped() -> None:
     assert final_confidence(1.1, 0.1, 0.3, 3, 3) == 1
-    assert final_confidence(1.1, -0.05, -0.05, 3, 3) == 1  # the buffer takes small penalties
+    assert final_confidence(1.1, -0.05, -0.05, 3, 3) == 1  # a base above 1 absorbs small penalties
     assert final_confidence(1.1, -0.05, -0.15, 3, 3) == pytest.approx(0.9)
-    assert final_confidence(base_confidence(2 / 3, 1), 0.1, 0.3, 2, 3) == 1  # 2-1 can be certain
+    assert final_confidence(base_confidence(2 / 3, 1), 0.1, 0.3, 2, 3) == 1  # with two votes of three, it can be 1
 
 
 TENS = [(10, 10, 10), (10, 10, 10), (10, 10, 10)]
@@ -276,7 +276,7 @@ def test_judges_without_a_verdict_do_not_count() -> None:
     st.lists(st.none() | SHARE, max_size=3),
     st.lists(st.none() | SHARE, max_size=3),
 )
-@example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # rounds to no adjustment
+@example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # the adjustment rounds to 0
 def test_any_confidence_is_the_clamped_sum_of_its_parts(
     panel: list[tuple[Verdict | None, tuple[float, float, float]]],
     gamma: float | None,
@@ -321,7 +321,7 @@ def report(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, flo
     return panel_report(judge_turns(verdicts, scores), decided)
 
 
-def test_a_report_of_a_panel_that_differs() -> None:
+def test_a_report_of_a_panel_whose_verdicts_differ() -> None:
     assert report([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8.3, 7, 9)]) == {
         "verdicts": {SUP: 1, NOT: 2, INC: 0},
         "judges": 3,
@@ -343,7 +343,7 @@ def test_a_report_of_a_panel_with_a_silent_judge() -> None:
     assert found["spread"] == scores_of(0, 0, 0)  # a judge without a verdict has no scores
 
 
-def test_a_report_of_panels_that_agree() -> None:
+def test_the_agreement_of_a_panel_in_its_report() -> None:
     found = report([INC] * 5, [(5, 5, 5)] * 5)
     assert (found["unanimous"], found["agreement"], found["dissent"]) == (True, 1, [])
     assert report([INC], [(5, 5, 5)])["agreement"] is None

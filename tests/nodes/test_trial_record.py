@@ -37,7 +37,7 @@ def test_a_ruling_stays_when_a_piece_is_found_again() -> None:
     weighed, found = piece("x", **ruled), piece("x", pool="discovery", status="discovered")
     assert merge_evidence([weighed], [found]) == [weighed]
     (one,) = merge_evidence([piece("x", pool="premises", status="seed")], [weighed])
-    assert one == {**weighed, "pool": "premises"}  # the pool that had it first
+    assert one == {**weighed, "pool": "premises"}  # the pool in which it was found first
 
 
 def test_each_retrieval_is_kept_once_with_its_novelty() -> None:

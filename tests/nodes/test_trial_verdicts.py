@@ -84,7 +84,7 @@ def test_own_labels_are_known_by_spelling_or_meaning(labels: Any, expected: tupl
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_labels_without_a_distinct_verdict_each_are_refused(labels: list[str]) -> None:
+def test_labels_are_refused_unless_each_stands_for_another_verdict(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 

@@ -155,7 +155,7 @@ def test_self_orientation_by_hand() -> None:
             self_orientation(3, 5, invalid)
 
 
-def test_weights_if_no_agent_missed_a_debate() -> None:
+def test_the_weight_of_an_edge_by_hand() -> None:
     assert weight(0.5, 0.8, 0.5, 0) == pytest.approx(0.2)
     assert weight(0.5, 0.8, 0.5, 3) == pytest.approx(0.05)
 
@@ -184,7 +184,7 @@ def test_each_pruning_by_hand(pruning: Pruning, opponents: list[str]) -> None:
     ("pruning", "opponents"),
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )
-def test_of_equal_weights_all_or_half_are_kept(value: float, pruning: Pruning, opponents: str) -> None:
+def test_each_pruning_of_equal_weights_by_hand(value: float, pruning: Pruning, opponents: str) -> None:
     assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(opponents)}
 
 
@@ -279,7 +279,7 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
     assert len({json.dumps(kept_edges) for kept_edges in drawn}) > 20
     assert {i for kept_edges in drawn for i in kept_edges["a"]} == set("bcde")
     assert [len(s) for s in run_next_round("none")[1].values()] == [1, 1, 1]
-    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
+    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3 each
 
 
 # --- history --------------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ SHARE = st.floats(0, 1)
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
-def test_an_agent_with_edges_keeps_a_heaviest_one(values: list[float], pruning: Pruning) -> None:
+def test_pruning_keeps_the_heaviest_edges(values: list[float], pruning: Pruning) -> None:
     weights = {f"agent-{k}": w for k, w in enumerate(values)}
     opponents = PRUNING_RULES[pruning](weights)
     assert opponents == [i for i in weights if i in opponents]  # in order, each once

@@ -129,7 +129,7 @@ async def test_an_unreachable_endpoint_is_retried(monkeypatch: pytest.MonkeyPatc
     assert (failed.kind, ledger.calls[0]["attempts"]) == ("unreachable", 3)
 
 
-async def test_streams_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tokens_and_errors_of_streams_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     overloaded = {"type": "overloaded_error", "message": "Overloaded"}
     async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)

@@ -68,19 +68,19 @@ def test_missing_answers_change_nothing(groups: list[int | None], place: int) ->
 
 
 @given(st.lists(st.tuples(st.none() | st.integers(0, 4), TENTHS), max_size=12))
-def test_weights_are_summed_as_written(cast: list[tuple[int | None, int]]) -> None:
+def test_sums_of_weights_have_no_rounding_errors(cast: list[tuple[int | None, int]]) -> None:
     groups, tenths = [group for group, _ in cast], [weight for _, weight in cast]
     sums = Counter[int]()
     for group, weight in cast:
         if group is not None:
-            sums[group] += weight  # whole numbers: ten times 0.1 is 1
+            sums[group] += weight  # tenths as whole numbers, so the sum is exact
     leading = [g for g in groups if g is not None and sums[g] == max(sums.values())]
     weights = [weight / 10 for weight in tenths]
     assert winner(groups, weights) == (leading[0] if leading else None)
     assert winner(groups, weights, "none") == (leading[0] if len(set(leading)) == 1 else None)
 
 
-def test_sums_that_rounding_keeps_apart_are_a_tie() -> None:
+def test_sums_that_differ_only_by_rounding_are_a_tie() -> None:
     groups, weights = [1, 0, 0, 0], [0.3, 0.1, 0.1, 0.1]
     assert sum(weights[1:]) != weights[0]
     assert (winner(groups, weights), winner(groups, weights, "none")) == (1, None)

@@ -54,7 +54,7 @@ TEMPLATE = "Do it.\n---\n{claim}"
 
 
 class Recorder(Speaker):
-    """A model that records prompts. Its statements are the given text; its other replies are drawn."""
+    """A model that records prompts. Its statements and final answers are the given text; other replies are random."""
 
     def __init__(self, text: str) -> None:
         super().__init__("somebody", ChatModel("fake:1", FakeChatModel(), Endpoint("fake", "")))
@@ -144,7 +144,7 @@ class Material:
 
 
 async def tool_mad(given: Material, recorder: Recorder) -> None:
-    """Every prompt of Tool-MAD."""
+    """Record every prompt of Tool-MAD."""
     text, evidence, turns = given.text, given.evidence, given.turns
     scores = {"rag": {"faithfulness": 0.5, "answer_relevance": None}}
     why = show_why([{"agent": "rag", "answer": text, "group": 0}], [("rag", "faithfulness", None, 0.7)])
@@ -159,7 +159,7 @@ async def tool_mad(given: Material, recorder: Recorder) -> None:
 
 
 async def shared_evidence(given: Material, recorder: Recorder) -> None:
-    """Every prompt of MADKE, standard MAD and RAG."""
+    """Record every prompt of MADKE, standard MAD and RAG."""
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     await select_evidence(text, TASK, evidence, recorder, evidence=evidence, own=own)
     await respond(text, TASK, evidence, recorder, prompt="madke/answer", persona=text)
@@ -172,7 +172,7 @@ async def shared_evidence(given: Material, recorder: Recorder) -> None:
 
 
 async def one_agent(given: Material, recorder: Recorder) -> None:
-    """Every prompt of the other systems of a single agent."""
+    """Record every prompt of the other systems with a single agent."""
     text, turn = given.text, given.turn
     for prompt, steps in (("standard_prompting/answer", False), ("chain_of_thought/answer", True)):
         shown = {"demonstrations": demonstrations(TASK, 1, steps=steps)}
@@ -186,7 +186,7 @@ async def one_agent(given: Material, recorder: Recorder) -> None:
 
 
 async def many_agents(given: Material, recorder: Recorder) -> None:
-    """Every prompt of the systems of many agents."""
+    """Record every prompt of the systems with many agents."""
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
@@ -215,7 +215,7 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
 
 
 async def trial(given: Material, recorder: Recorder) -> None:
-    """Every prompt of PROClaim."""
+    """Record every prompt of PROClaim."""
     text, evidence = given.text, given.evidence
     case = (text, TASK, [text])
     turns = trial_turns(given)
@@ -375,7 +375,7 @@ def test_no_text_changes_the_instructions(text: str) -> None:
     assert [instructions for instructions, _ in render_prompts(text)] == [i for i, _ in render_prompts(PLAIN)]
 
 
-def test_no_character_becomes_an_angle_bracket_of_ours() -> None:
+def test_no_character_of_a_text_becomes_an_angle_bracket() -> None:
     every = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i <= 0xDFFF)
     shown = as_data("claim", every)
     assert len(shown) == len(every) + len("<claim>\n\n</claim>")  # replaced one for one, so offsets stay
@@ -385,7 +385,7 @@ def test_no_character_becomes_an_angle_bracket_of_ours() -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(blacklist_characters="<>＜＞﹤﹥\n", blacklist_categories=["Cs"])))
-def test_text_survives_filling(text: str) -> None:
+def test_a_text_put_into_a_prompt_is_unchanged(text: str) -> None:
     body = f"{{{text}}} {{claim}} {{0!r}} }}{{"
     assert fill(TEMPLATE, {"claim": as_data("claim", body)}) == ("Do it.", f"<claim>\n{body}\n</claim>")
 

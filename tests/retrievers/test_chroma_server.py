@@ -63,7 +63,7 @@ async def error_of(call: Coroutine[Any, Any, Any]) -> MootError:
 # --- corpora ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
+async def test_a_corpus_on_a_server_is_seen_from_another_home_and_kept_apart_from_local_ones(
     chroma: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = await index_passages("everywhere", numbered_passages(0, 1100))

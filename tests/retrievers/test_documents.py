@@ -46,7 +46,7 @@ def error_of(folder: Path, name: str, content: bytes | str) -> str:
     return caught.value.detail.partition(": ")[2]
 
 
-def test_a_quote_has_its_page_and_heading(tmp_path: Path) -> None:
+def test_passages_have_their_page_and_heading(tmp_path: Path) -> None:
     long = "The canal has no locks, as the seas at its ends are level. " * 40
     files: dict[str, bytes | str] = {
         "report.pdf": pdf(["It was opened in 1869.", "", long], ["Opening", "Empty", "Locks"], title="Canals"),

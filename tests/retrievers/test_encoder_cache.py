@@ -36,7 +36,7 @@ async def stub(start_stub: StartStub, empty_home: Path) -> StubEndpoint:
     endpoint = start_stub()
     await index_passages("pumps", PASSAGES, encoder=STUB)
     encoder: Any = await open_encoder(STUB)
-    encoder._vectors.clear()  # of so small a corpus
+    encoder._vectors.clear()  # indexing a small corpus caches its vectors
     return endpoint
 
 

@@ -24,7 +24,7 @@ def test_an_id_depends_only_on_source_and_text() -> None:
 
 
 @given(TEXT)
-def test_cleaning_is_done_once_and_leaves_no_control_characters(text: str) -> None:
+def test_cleaning_twice_changes_nothing_and_leaves_no_control_characters(text: str) -> None:
     cleaned = clean(text)
     assert clean(cleaned) == cleaned
     assert not [c for c in cleaned if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"]

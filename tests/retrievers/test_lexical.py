@@ -46,7 +46,7 @@ async def test_searches_by_meaning_and_other_encoders_are_refused(empty_home: Pa
             await opening
 
 
-async def test_damage_is_refused(empty_home: Path) -> None:
+async def test_a_damaged_corpus_is_refused(empty_home: Path) -> None:
     await index([Passage(id=str(i), text=f"Passage {i} of copper.") for i in range(3)])
     path = corpora_folder() / "words" / "passages.sqlite"
     with sqlite3.connect(path) as connection:

@@ -68,11 +68,11 @@ def test_a_page_found_twice_is_one_source() -> None:
         ("bridge", "bridge+"),
     ],
 )
-def test_one_changed_word_is_other_evidence(old: str, new: str) -> None:
+def test_texts_that_differ_in_one_word_are_two_pieces(old: str, new: str) -> None:
     assert len(normalised([piece(), piece(STORY.replace(old, new), "b.test")])) == 2
 
 
-def test_signs_of_numbers_are_not_treated_as_punctuation() -> None:
+def test_signs_and_symbols_are_not_treated_as_punctuation() -> None:
     assert not same_text(["-5"], ["5"])
     assert len(normalised([piece("It was -5 degrees."), piece("It was 5 degrees."), piece("It was 5. degrees")])) == 2
     pairs = [("p < 0.05", "p > 0.05"), ("x = y", "x ≠ y"), ("$5", "€5"), ("5%", "5‰"), ("C++", "C#"), ("दिन", "दीन")]
@@ -87,7 +87,7 @@ def test_a_web_search_keeps_a_maximum_of_pieces_per_host() -> None:
     assert len(normalised([piece(f"Text {i}.", retriever="wikipedia") for i in range(3)], max_per_host=1)) == 3
 
 
-def test_sources_take_turns_and_each_gives_k() -> None:
+def test_results_of_sources_alternate_and_each_source_gives_at_most_k() -> None:
     one, two = [[piece(f"{name} {i}.", retriever="bm25:x") for i in range(3)] for name in ("One", "Two")]
     assert [p["text"] for p in normalised(one, two, k=2)] == ["One 0.", "Two 0.", "One 1.", "Two 1."]
     assert [p["text"] for p in normalised([], two, k=1)] == ["Two 0."]
@@ -99,7 +99,7 @@ def test_sources_take_turns_and_each_gives_k() -> None:
         ("2020-10-24", True),
         ("2020-10-25", False),
         ("24 October 2020", True),
-        ("2020-10", False),  # may have been published on its last day
+        ("2020-10", False),  # perhaps on the last day of the month
         ("2020-09", True),
         ("2020", False),
         ("2019", True),
@@ -139,7 +139,7 @@ def test_dates_are_read(given: str, read: str | None) -> None:
     assert iso_date(given) == read
 
 
-def test_impossible_days_are_no_dates() -> None:
+def test_an_impossible_day_or_month_counts_as_the_end_of_its_year() -> None:
     found = [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "0000", "")]
     assert found == [date(2020, 2, 29), date(2021, 12, 31), date(2021, 12, 31), None, None]
 

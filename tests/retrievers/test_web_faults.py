@@ -46,10 +46,10 @@ async def test_an_empty_result_is_no_error(vendor: Vendor, start: StartVendor) -
 @with_key
 async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog: pytest.LogCaptureFixture) -> None:
     server = await start(vendor)
-    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect raises httpx's own level
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect sets httpx's level
         assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert KEY in f"{server.headers}{server.queries}{server.bodies}"
-    # Logged by the test's server.
+    # The loggers of aiohttp are those of the test's server.
     logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))
     assert "HTTP Request" in logged
     assert KEY not in logged
@@ -139,7 +139,9 @@ async def test_silent_and_missing_servers_are_retryable_errors(
     ["<html><body>Sign in</body></html>", "<!DOCTYPE html><p>Sign in", "[]", "", "\ufeff"],
     ids=["html", "broken html", "list", "empty", "mark"],
 )
-async def test_other_answers_are_errors_and_not_no_results(vendor: Vendor, start: StartVendor, body: str) -> None:
+async def test_unreadable_answers_are_errors_instead_of_empty_results(
+    vendor: Vendor, start: StartVendor, body: str
+) -> None:
     server = await start(vendor, lambda n: web.Response(text=body, content_type="text/html"))
     caught = await error_of(vendor)
     assert (caught.kind, type(caught), len(server.paths)) == ("bad_response", WorldError, 1)
@@ -156,7 +158,9 @@ async def test_ten_megabytes_are_not_read(vendor: Vendor, start: StartVendor) ->
 
 
 @pytest.mark.parametrize(("vendor", "body"), [(v, body) for v in VENDORS for body in v.odd])
-async def test_other_shapes_are_errors_and_not_no_results(vendor: Vendor, start: StartVendor, body: str) -> None:
+async def test_answers_in_another_format_are_errors_instead_of_empty_results(
+    vendor: Vendor, start: StartVendor, body: str
+) -> None:
     server = await start(vendor, lambda n: web.Response(text=body))
     assert ((await error_of(vendor)).kind, len(server.paths)) == ("bad_response", 1)
 
@@ -201,7 +205,7 @@ async def test_a_missing_key_is_named(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
-async def test_impossible_days_are_refused(
+async def test_invalid_dates_are_refused(
     vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str
 ) -> None:
     await start(vendor)

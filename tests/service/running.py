@@ -58,7 +58,7 @@ def missing_requirements() -> str:
 
 
 def compose() -> dict[str, Any]:
-    """The file's entry of each service."""
+    """The services in ``deploy/compose.yaml``, by name."""
     services: dict[str, Any] = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     return services
 
@@ -82,7 +82,7 @@ class Service:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def environment(self, name: str) -> dict[str, str]:
-        """The file's variables, with local addresses."""
+        """The variables of a process in ``deploy/compose.yaml``, with local addresses."""
         known = {
             "OPENAI_BASE_URL": self.stub.url,
             "OPENAI_API_KEY": "stub",
@@ -100,7 +100,7 @@ class Service:
         return found
 
     def start(self, name: str) -> None:
-        """Start a process with the file's command."""
+        """Start a process with its command in ``deploy/compose.yaml``."""
         program, *words = compose()[name]["command"]
         port = str(self.ports.setdefault(name, free_port()))
         named = {"8000": port, "0.0.0.0": "127.0.0.1", "/data": str(self.folder / "chroma")}
@@ -134,7 +134,7 @@ class Service:
             return False
 
     def start_all(self) -> None:
-        """Start all services of the file, and wait until all are ready."""
+        """Start all services, and wait until all are ready."""
         for name in ("redis", *OURS):
             self.start(name)
         for name in OURS:
@@ -175,7 +175,7 @@ class Service:
 
 @contextmanager
 def running_service(folder: Path, stub: StubEndpoint, variables: Mapping[str, str] | None = None) -> Iterator[Service]:
-    """Run a service of one page and two workers, with the users of `LIMITS`."""
+    """Run a service of one web process and two workers, with the users of `LIMITS`."""
     digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
     users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{LIMITS[name]}' for name, digest in digests.items()]
     (folder / "users.toml").write_text("\n".join(users))

@@ -145,7 +145,7 @@ async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
         assert id not in debates.stems()
 
 
-async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one(postgres: Postgres) -> None:
+async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
         token = current_user.set("ann")

@@ -58,7 +58,7 @@ def test_our_containers_are_read_only_and_run_without_privileges() -> None:
     assert all(":" in said["image"] and not said["image"].endswith(":latest") for said in compose().values())
 
 
-def test_the_commands_are_moots() -> None:
+def test_the_services_run_commands_of_moot() -> None:
     from moot.cli.main import app
 
     commands = get_command(app).commands  # type: ignore[attr-defined]

@@ -46,7 +46,7 @@ def bobs(service: Service) -> Bobs:
 
 
 def bodies(bobs: Bobs) -> list[dict[str, Any]]:
-    """The bodies that Ann sends to every route that takes one."""
+    """The bodies that another user sends to every route that takes one."""
     ids = bobs.ids
     run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
     redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}
@@ -74,7 +74,7 @@ def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
 
 
 def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
-    """The response to a request, as received within ten seconds: some streams never end."""
+    """The status and the text of a response; (0, "") if it does not end within ten seconds, as some streams."""
     try:
         with client.stream(method, path, timeout=10, **sent) as response:
             return response.status_code, response.read().decode()

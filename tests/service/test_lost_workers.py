@@ -107,7 +107,7 @@ def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) ->
         )
         place = begin(bob, "Sumac is red.", "standard_prompting")
         refusals = "SELECT last_value FROM refused"
-        service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "its end was not to be noted")
+        service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "the run's end was never refused")
         owner.execute("DROP FUNCTION refuse CASCADE")
         check_stored(service, bob, "Sumac", [place])
 

@@ -28,7 +28,7 @@ def start_stopped_services(service: Service) -> Iterator[None]:
 
 
 def responses_of(service: Service, path: str) -> list[int]:
-    """The responses of the page's process and a worker on a public route."""
+    """The status codes of the web process and of a worker on a public route."""
     return [httpx.get(f"http://127.0.0.1:{service.ports[name]}{path}", timeout=60).status_code for name in OURS[:2]]
 
 

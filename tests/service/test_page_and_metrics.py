@@ -71,7 +71,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
 
 
 def worker_of(service: Service) -> str:
-    """The worker of a run."""
+    """The worker of the only running run."""
     with closing(Postgres(service.postgres.url)) as postgres:
         query = "SELECT claimed_by FROM runs WHERE status = 'running'"
         [[claimed]] = postgres.do(lambda cursor: cursor.execute(query).fetchall())
@@ -79,8 +79,8 @@ def worker_of(service: Service) -> str:
     return name
 
 
-async def verdict_of(page: Page, service: Service, claim: str, tmp_path: Path) -> None:
-    """Wait for the verdict on the page; the list of past checks shows one, too."""
+async def wait_for_verdict(page: Page, service: Service, claim: str, tmp_path: Path) -> None:
+    """Wait for the verdict on the page, and check that the list of past checks shows the debate as done."""
     await page.locator(".verdict h2").wait_for()
     await page.screenshot(path=tmp_path / "verdict.png", full_page=True)
     with service.client_of("bob") as bob:
@@ -99,7 +99,7 @@ async def test_the_page_continues_if_the_worker_of_its_debate_is_killed(
     killed = worker_of(watched)
     watched.kill(killed)
     await page.screenshot(path=tmp_path / "killed.png", full_page=True)
-    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes the debate
+    await wait_for_verdict(page, watched, "Herons", tmp_path)  # the other worker finishes the debate
     assert len(watched.stub.prompts()) - before <= CALLS + AT_ONCE
     watched.start(killed)
     await asyncio.to_thread(watched.wait_for, lambda: watched.is_ready(killed), f"{killed} is not ready")
@@ -112,7 +112,7 @@ async def test_the_page_continues_if_its_web_process_is_killed(page: Page, watch
     watched.kill("page")
     await page.get_by_text("Trying again").first.wait_for()
     watched.start("page")
-    await verdict_of(page, watched, "Storks", tmp_path)
+    await wait_for_verdict(page, watched, "Storks", tmp_path)
     assert len(watched.stub.prompts()) - before == CALLS
 
 

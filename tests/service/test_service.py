@@ -1,4 +1,4 @@
-"""A page and two workers with the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
+"""One web process and two workers, run by the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Servic
             assert (refused.status_code, refused.json()["kind"]) == (422, "unknown_corpus")
 
 
-def test_requests_without_a_token_are_refused_and_a_browser_can_log_in_at_any_process(service: Service) -> None:
+def test_requests_without_a_token_are_refused_and_a_session_is_valid_at_every_process(service: Service) -> None:
     url = f"http://127.0.0.1:{service.ports['page']}"
     with httpx.Client(base_url=url) as nobody:
         for path in ("/moot", "/threads/search", "/openapi.json", "/moot/api/debates", "/health", "/store/items"):

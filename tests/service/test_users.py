@@ -68,7 +68,7 @@ def test_a_session_expires_and_cannot_be_forged() -> None:
         [{"context": {}}, {"context": {"fallback": ["chroma:law"]}}],
     ],
 )
-def test_a_corpus_is_readable_by_the_named_users(body: object) -> None:
+def test_a_user_with_a_list_of_corpora_may_read_no_others(body: object) -> None:
     with pytest.raises(UserError, match="may not read the corpus 'law'"):
         check_corpora(body, User(DIGEST, corpora=("press",)))
     check_corpora(body, User(DIGEST, corpora=("press", "law")))
@@ -76,7 +76,7 @@ def test_a_corpus_is_readable_by_the_named_users(body: object) -> None:
     check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
 
 
-def test_missing_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_invalid_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with pytest.raises(UserError, match="MOOT_DATABASE is not set"):
         environment(Path("aegra.json"), 1)

@@ -71,7 +71,7 @@ class Receiver(ThreadingHTTPServer):
         )
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until the received data satisfies a condition; fail after the time limit of a test."""
+        """Wait until the received data satisfies a condition; fail after 120 seconds."""
         with self.received:
             assert self.received.wait_for(known, timeout=120), self.points
 

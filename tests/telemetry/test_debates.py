@@ -142,14 +142,14 @@ async def test_an_unknown_price_is_not_zero(recorded: Recorded, start_stub: Star
     assert recorded.sum("moot.calls.unpriced", gen_ai__request__model="nobody-knows") == 1
 
 
-async def test_searches_are_operations(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_a_search_is_recorded_as_an_operation(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=settings_of("rag", sources=("bm25:demo-news",)))
     wanted = {"gen_ai__operation__name": "retrieval", "gen_ai__data_source__id": "bm25:demo-news"}
     assert recorded.count("gen_ai.client.operation.duration", **wanted) == len(recorded.spans("retrieval")) == 1
 
 
-async def test_a_debate_within_a_debate_is_in_its_tree(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_an_inner_debates_spans_are_in_the_outer_debates_tree(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     reads = {"agents": [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "two")]}
     inner = {"debate": "society_of_minds", "debate_settings": {"max_rounds": 1}}

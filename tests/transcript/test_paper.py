@@ -24,7 +24,7 @@ def quotes(count: int, length: int) -> Group:
 @pytest.mark.parametrize(
     ("claim", "reasons", "beside", "below", "printed"),
     [
-        (40, [300], [(2, 80), (9, 80)], [], [2, 4]),  # both fit, up to four of each
+        (40, [300], [(2, 80), (9, 80)], [], [2, 4]),  # both groups fit; at most four quotes of each are printed
         (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row needs 21.2
         (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest cell
         (1200, [300], [(3, 80), (3, 80)], [], [0, 0]),

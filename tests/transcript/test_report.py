@@ -76,7 +76,7 @@ async def test_every_kind_of_debate_has_a_report(graph: str) -> None:
 
 
 @pytest.mark.parametrize("graph", SETTINGS)
-async def test_lines_are_about_turns(graph: str) -> None:
+async def test_every_spoken_turn_has_a_line_of_its_speaker(graph: str) -> None:
     document = await a_debate(graph)
     shown_lines = [line for section in lines(document) for line in section.lines]
     about = {line.turn for line in shown_lines if line.turn is not None}
@@ -98,7 +98,7 @@ async def test_a_trials_report_starts_with_admitted_evidence() -> None:
     assert shown_lines.count(("arbiter", "admits")) == 1
 
 
-async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_person_accepts() -> None:
+async def test_a_report_ends_with_the_votes_a_question_the_verdict_and_its_acceptance() -> None:
     document = await a_debate()
     key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
     document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
@@ -172,7 +172,7 @@ async def test_every_citation_is_listed_with_its_check() -> None:
         assert piece["id"] not in text
 
 
-async def test_payloads_stay_text() -> None:
+async def test_payloads_are_shown_as_text_only() -> None:
     document = full_of(await a_debate(), PAYLOADS)
     rendered = MarkdownIt("commonmark").render(report(document, "md"))
     ours = {"h1", "h2", "h3", "p", "ul", "li", "strong", "blockquote", "a"}
@@ -219,7 +219,7 @@ LABELS = (
 
 
 @pytest.mark.parametrize(("answer", "kind"), LABELS)
-def test_only_a_supported_label_has_its_colour(answer: str | None, kind: str) -> None:
+def test_only_known_labels_have_a_colour(answer: str | None, kind: str) -> None:
     task = make_task("fever")
     assert answer_kind(task, answer) == kind
     assert answer_kind(None, answer) == "non"
@@ -296,7 +296,7 @@ async def test_a_fallback_source_is_named_without_codes(
     assert not re.search(r"TAVILY_API_KEY|`|bm25", beside)
 
 
-async def test_a_debate_that_failed_before_its_search_does_not_claim_to_need_none() -> None:
+async def test_a_debate_that_failed_before_its_search_is_not_reported_as_without_sources() -> None:
     document = await a_debate("tool_mad") | {"corpora": [], "evidence": [], "turns": [], "status": "failed"}
     document |= {"answer": None, "error": {"kind": "x", "where": "x", "detail": "No encoder.", "retryable": False}}
     for kind in ("html", "md"):

@@ -83,7 +83,7 @@ async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: S
     assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
-async def test_reasons_of_a_failed_debate_are_kept(start_stub: StartStub) -> None:
+async def test_the_reason_of_an_interrupted_debate_is_shown_once(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
     document, _ = await run_debate("chain_of_thought", model="openai:stub")
     live = Live(load_graph("chain_of_thought").settings())
@@ -105,7 +105,7 @@ def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line:
     for kind in ("md", "html"):
         page = report(document, kind)
         for caveat in caveats:
-            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # the report adds the bold words
+            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # reports have their own bold start
             assert (escaped(rest) if kind == "md" else html.escape(rest, quote=False)) in page
 
 
@@ -181,7 +181,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{HERE}:shelf"]}
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented, wrong, right, right]}}])
     document, printed = await run_debate("rag", **settings)
-    counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # each once
+    counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # a repeated citation counts once
     assert document["metrics"]["verdict_citations"] == count_verdict_citations(document) == counts
     assert document["metrics"]["citations"]["total"] == 4
     words = "Citations: 1 verified, 1 unverified, 1 fabricated."
@@ -204,7 +204,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
         assert "1 was invented: names a source that its writer was not shown" in page
 
 
-async def test_equal_votes_are_named(start_stub: StartStub) -> None:
+async def test_a_verdict_after_a_tie_says_so(start_stub: StartStub) -> None:
     answers = ((1, "SUPPORTS"), (2, "REFUTES"))
     rules = [{"model": f"stub-{i}", "fields": {"answer": answer, "citations": []}} for i, answer in answers]
     start_stub(rules)

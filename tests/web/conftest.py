@@ -124,7 +124,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run tests of a browser in the session's event loop, because the browser belongs to it."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)  # before that of the mode "auto"
+            # Of several such markers the first counts: append=False puts this one before that of the mode "auto".
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -132,7 +132,7 @@ class Report(TypedDict, total=False):
     settings: dict[str, Any]
 
 
-async def test_a_remote_graph_as_a_client_and_as_a_node(server: Server, client: LangGraphClient) -> None:
+async def test_a_remote_graph_works_as_a_client_and_as_a_node(server: Server, client: LangGraphClient) -> None:
     remote = RemoteGraph(GRAPH, url=server.url, client=client)
     document: Any = await remote.ainvoke(ASKED, context=FAKE)
     assert (document["status"], document["settings"]["model"]) == ("done", "fake:1")

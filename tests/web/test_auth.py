@@ -77,7 +77,7 @@ def test_without_a_token_every_request_is_refused(server_with_auth: Server) -> N
     assert server_with_auth.refused("/threads/search", {}, studio)[0] == 401
 
 
-def test_the_page_stores_only_own_threads(server_with_auth: Server) -> None:
+def test_only_its_user_stores_and_reads_the_document_of_a_thread(server_with_auth: Server) -> None:
     thread = thread_of(server_with_auth, ADA)
     id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
@@ -91,7 +91,7 @@ def test_the_page_stores_only_own_threads(server_with_auth: Server) -> None:
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 
 
-async def test_the_page_shows_only_own_threads(server_with_auth: Server) -> None:
+async def test_the_page_shows_a_user_only_their_own_threads(server_with_auth: Server) -> None:
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")

@@ -112,7 +112,7 @@ def test_a_batch_from_its_start_to_its_table(shared_server: Server) -> None:
         (["done", "failed"], 100, ""),
     ],
 )
-def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, words: str) -> None:
+def test_the_time_of_the_remaining_rows_is_estimated(statuses: list[str], seconds: float, words: str) -> None:
     entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
     batch: Any = SimpleNamespace(at_once=2)
     assert remaining_time(batch, entries) == words

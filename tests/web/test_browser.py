@@ -273,7 +273,7 @@ async def test_presets_fill_in_the_form(page: Page) -> None:
         wanted = {key: value for key, value in preset.settings.items() if key != "debaters"}
         context = dict(sent[-1]["context"])
         chosen = [(one["name"], one["retriever"]) for one in context.pop("debaters", [])]
-        wikipedia = [{"name": name, "retriever": "wikipedia"} for name in ("rag", "search")]  # as chosen above
+        wikipedia = [{"name": name, "retriever": "wikipedia"} for name in ("rag", "search")]  # the form's default
         if not preset.graph.startswith("tool_mad"):  # no debater has its own source
             wikipedia = []
         if "sources" in load_graph(preset.graph).settings.model_fields:

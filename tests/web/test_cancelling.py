@@ -33,7 +33,7 @@ print(asyncio.run(cancelled()))
 """A program for its own process, because importing the server's modules changes logging and more."""
 
 
-def test_a_run_is_cancelled_after_a_long_time() -> None:
+def test_a_cancellation_arrives_after_the_servers_own_timeout() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines()[-1:] == ["UserInterrupt"], done.stderr
 

@@ -80,7 +80,7 @@ async def test_an_own_claim_is_added(page: Page, served: Served) -> None:
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
 
 
-async def test_a_list_is_pasted(page: Page, served: Served) -> None:
+async def test_the_claims_of_a_pasted_list_are_checked(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))

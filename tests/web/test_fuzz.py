@@ -26,14 +26,14 @@ PARTS: dict[str, Schema] = {}
 
 
 def part(schema: Schema) -> Schema:
-    """A schema whose definitions are moved into the description, with few items, so that examples can be generated."""
+    """Limit a schema to few items, so that examples can be generated; move its definitions into the description."""
     PARTS.update({name: few(of) for name, of in schema.pop("$defs", {}).items()})
     small: Schema = few(schema)
     return small
 
 
 def few(schema: Any) -> Any:
-    """A schema of small objects with values of another schema."""
+    """A copy of a schema that allows only short lists and small objects."""
     if isinstance(schema, list):
         return [few(one) for one in schema]
     if not isinstance(schema, dict):

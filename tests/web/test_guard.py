@@ -133,7 +133,7 @@ def test_a_websocket_of_another_website_is_refused(server: Server) -> None:
         assert raw.recv(100).startswith(b"HTTP/1.1 403")
 
 
-def test_the_servers_own_pages_are_answered(server: Server) -> None:
+def test_requests_from_the_servers_own_pages_are_answered(server: Server) -> None:
     assert server.send("/threads/search", {}, {"origin": server.url, "sec-fetch-site": "same-origin"})
 
 

@@ -70,7 +70,7 @@ def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
     assert "torn" not in tools
 
 
-def test_a_debate_that_cannot_be_imported_is_reported_and_others_run(served: Served) -> None:
+def test_a_debate_that_cannot_be_imported_is_reported_and_not_served(served: Served) -> None:
     log = (served.home.parent / "log").read_text()
     message = 'not served: The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported'
     assert message in log

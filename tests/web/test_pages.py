@@ -26,7 +26,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     return TestClient(Starlette(routes=pages.ROUTES))
 
 
-def test_every_answer_has_the_policy(client: TestClient) -> None:
+def test_every_response_has_the_content_security_policy(client: TestClient) -> None:
     paths = ["/moot", "/moot/debates", "/moot/debates/x", "/moot/static/page.js", "/moot/static/none.js"]
     paths += ["/moot/api/debates", "/moot/api/debates/x", "/moot/api/debates/x/html", "/moot/api/debates?page=x"]
     for path in paths:
@@ -97,7 +97,7 @@ async def test_a_running_debate_is_shown_as_in_its_report(client: TestClient) ->
     assert asked["timeline"]["columns"][-1] == "Decision"
 
 
-async def test_scores_are_shown_before_their_answers(client: TestClient) -> None:
+async def test_scores_can_be_shown_without_their_answers(client: TestClient) -> None:
     document = await a_debate()
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     scores = [{**turn, "step": "score", "scores": {"faithfulness": 0.5}} for turn in answers]
@@ -146,7 +146,7 @@ async def test_a_debate_is_uploaded_shown_downloaded_and_deleted(client: TestCli
     assert client.get(f"/moot/api/debates/{id}").status_code == 404
 
 
-async def test_a_debate_of_another_version_is_shown_but_not_reported(client: TestClient) -> None:
+async def test_a_debate_of_another_version_is_shown_but_has_no_report(client: TestClient) -> None:
     document = await a_debate()
     document["settings"]["colour"] = "red"
     id = debates.save(document)

@@ -147,7 +147,7 @@ async def test_on_a_phone_the_current_round_is_visible(page: Page, served: Serve
     for about in await page.locator(".ask > .fold > summary .quiet").all():
         box = await about.bounding_box()
         assert box is not None
-        assert box["width"] > 250, await about.inner_text()  # no word is below the other
+        assert box["width"] > 250, await about.inner_text()  # wide enough for several words per line
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.get_by_role("columnheader", name="Round 3, now").wait_for()
     for sight in ("in sight", "still, when the table has changed"):

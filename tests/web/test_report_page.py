@@ -57,7 +57,7 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     assert len(debates.load(id)["calls"]) == len(stored["calls"])  # the summary is not paid for again
 
 
-async def test_a_claim_review_is_saved_once_its_publisher_and_page_are_named(
+async def test_a_claim_review_is_saved_after_its_publisher_and_page_are_named(
     page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))

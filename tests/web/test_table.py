@@ -114,8 +114,8 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[
 
 @pytest.mark.parametrize("kill_signal", [signal.SIGKILL, signal.SIGTERM])
 def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, kill_signal: signal.Signals) -> None:
-    """The number of needed calls is read in the debate's own document, because it differs from claim to claim: other
-    prompts get other replies, and more or fewer of these are unusable and requested again.
+    """The debate's own document says how many calls it needed. Another claim may need more or fewer: other prompts get
+    other replies, and each unusable reply is requested again.
     """
     claim = "Another claim."
     with serving(tmp_path, stub) as server:
