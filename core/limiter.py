@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from moot.core.endpoint import Limits, once_per_loop
 from moot.core.errors import MootError, WorldError
+from moot.core.shared_waits import SharedWait
 from moot.core.telemetry.switch import telemetry
 from moot.core.throttle import Throttle
 
@@ -26,7 +27,7 @@ LONGEST_WAIT = 60.0
 
 
 class Share(Protocol):
-    """This process's share of the calls to an endpoint that several processes use."""
+    """This process's share of an endpoint that several processes call."""
 
     granted: int
     """Most concurrent calls of this process."""
@@ -37,16 +38,23 @@ class Share(Protocol):
         """Requests a larger share, because more calls wait than are granted."""
         ...
 
-    def report_wait(self, seconds: float) -> None:
-        """Reports that the endpoint asks for a wait of this many seconds; all processes wait."""
+    def report_wait(self, seconds: float, pace: float) -> None:
+        """Reports a wait, so that no process calls the endpoint for this many seconds.
+
+        ``pace`` is the pace of this process, in calls per second, when it was refused.
+        """
+        ...
+
+    def update(self) -> None:
+        """Makes the limiter wait if another process has reported a wait. Called before each call starts."""
         ...
 
 
-_share: Callable[[str, Limiter], Share | None] = lambda address, gate: None  # noqa: E731
+_share: Callable[[str, Limiter], Share] = SharedWait
 
 
-def share_endpoints(join: Callable[[str, Limiter], Share | None]) -> None:
-    """Makes all new limiters share their endpoints with other processes.
+def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
+    """Makes all new limiters share their endpoints in another way than by files in the home folder.
 
     Args:
         join: called with an endpoint's address and its limiter.
@@ -76,7 +84,7 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
         self._closed: dict[str, tuple[float, MootError]] = {}
         self.share: Share | None = None
-        """This process's share of the calls of all processes; None if it does not share."""
+        """This process's share of the endpoint; None if no other process calls it."""
 
     @property
     def running(self) -> int:
@@ -115,6 +123,8 @@ class Limiter:
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
+        if self.share:
+            self.share.update()
         if self._closed and (closed := self._closed.get(slot.name)):
             now = await self._wait_until_open(slot.name, *closed, loop)
         if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
@@ -156,21 +166,27 @@ class Limiter:
     def _record_refusal(self, slot: Slot, error: MootError) -> None:
         """Makes the other calls wait after an endpoint has refused a call or asked for a wait."""
         now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
-        if self.share and 0 < wait <= LONGEST_WAIT:
-            self.share.report_wait(wait)
         if wait > LONGEST_WAIT:
             self._closed[slot.name] = (now + wait, error)  # other models or sources are not affected
             return
-        if not is_rate_limited(error):
+        if is_rate_limited(error):
+            self.throttle.refuse(slot.started, now, self._running, wait)
+        else:
             self.throttle.close(now + wait)
+        if self.share:
+            self.share.report_wait(self.throttle.opens_at - now, self.throttle.refused_pace)
+        if not is_rate_limited(error):
             return
         slot.since = slot.since if slot.refusal else now
         slot.refusal = error
-        self.throttle.refuse(slot.started, now, self._running, wait)
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
                 other.turn.set_exception(timeout_error(error, other.limits))
+
+    def refuse_elsewhere(self, wait: float, pace: float) -> None:
+        """Makes calls wait, because another process was refused or asked to wait; see `Throttle.refuse_elsewhere`."""
+        self.throttle.refuse_elsewhere(asyncio.get_running_loop().time(), wait, pace)
 
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
@@ -202,6 +218,8 @@ class Limiter:
         """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""
         loop = asyncio.get_running_loop()
         now = loop.time()
+        if self.share and self._waiting:
+            self.share.update()
         while self._waiting:
             slot = self._waiting[0]
             assert slot.turn is not None

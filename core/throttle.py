@@ -57,6 +57,11 @@ class Throttle:
             return self._pace * SHRINK * math.exp2(self._successes / 8)
         return self._pace * (1 + (1 - SHRINK) * (self._successes / PLATEAU - 1) ** 3)
 
+    @property
+    def refused_pace(self) -> float:
+        """The pace at the last refusal; infinite before the first."""
+        return self._pace
+
     def due(self, now: float) -> float:
         """When the next call may start."""
         if not self.active or now < self.opens_at:
@@ -99,14 +104,35 @@ class Throttle:
             self.last_accepted = now
         wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
-            self._first, self._pace = self._pace == math.inf, self.pace
-            self._refusals_in_a_row += 1
-            self._refused_at, self._successes, self._measure = now, 0, True
-            self._accepted = running or self._accepted  # a single call is not refused because of other running calls
+            self._lower(now, running or self._accepted)  # running calls do not explain the refusal of a single call
             wait = max(wait, self._default_wait() * random.uniform(0.5, 1.0))
         else:
             self._accepted = min(self._accepted, running or self._accepted)
         self.close(now + wait)
+
+    def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
+        """Records a refusal of another process: all calls wait, and a process that is not slower lowers its limits.
+
+        Without that, each process would raise its limits on its own, and more calls would be refused. If slower
+        processes lowered theirs, too, they would fall behind more and more: limits grow with each accepted call.
+
+        Args:
+            now: the time.
+            wait: seconds during which the endpoint must not be called.
+            pace: the other process's pace when it was refused.
+        """
+        known = self._pace < math.inf
+        if now >= self.opens_at and not (known and self.pace < 0.9 * pace):
+            self._lower(now, self.room)
+            self._measure = not known
+        self.close(now + wait * random.uniform(1.0, 1.1))
+
+    def _lower(self, now: float, accepted: float) -> None:
+        """Lowers both limits after a refusal, in addition to which the endpoint had accepted some concurrent calls."""
+        self._first, self._pace = self._pace == math.inf, self.pace
+        self._refusals_in_a_row += 1
+        self._refused_at, self._successes, self._measure = now, 0, True
+        self._accepted = accepted
 
     def _default_wait(self) -> float:
         """Seconds to wait after a refusal if the endpoint asks for no wait; they grow with the refusals in a row."""

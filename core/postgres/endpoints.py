@@ -2,7 +2,7 @@
 
 Each process leases a number of concurrent calls and the same share of the calls per minute. It regularly reports how
 many calls it wants, gives back calls that other processes need more, and takes free ones. So all processes together
-never exceed the limits. If an endpoint asks one process to wait (Retry-After), all processes are notified at once.
+never exceed the limits. If an endpoint refuses a call of one process, all processes are notified at once, and wait.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import threading
 import time
 import uuid
@@ -121,15 +122,18 @@ class SharedEndpoints:
         share = self._shares[address]
         leased = max(share.granted, share.gate.running)
         report = (address, share.most, share.gate.demand, leased, share.requested_wait())
-        granted, closed = await asyncio.to_thread(self._exchange, *report)
+        granted, closed = await asyncio.to_thread(self._exchange, *report, share.gate.throttle.refused_pace)
         if granted < share.granted:
             share.request_more()
         share.granted = granted
-        share.close(closed)
+        if closed > 0:  # of slower processes, in case no notification arrived
+            share.gate.refuse_elsewhere(closed, math.inf)
         share.gate.start_waiting()
 
-    def _exchange(self, address: str, most: int, wanted: int, leased: int, wait: float) -> tuple[int, float]:
-        """Reports the calls wanted and leased, and the wait that the endpoint asked for. Blocking.
+    def _exchange(
+        self, address: str, most: int, wanted: int, leased: int, wait: float, pace: float
+    ) -> tuple[int, float]:
+        """Reports the calls wanted and leased, the wait after a refusal, and the pace before it. Blocking.
 
         Returns:
             The calls granted, and the seconds for which the endpoint must not be called.
@@ -145,7 +149,7 @@ class SharedEndpoints:
             )
             closed, now = cursor.fetchone()
             if wait:
-                cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps([self._holder, address, wait])))
+                cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps([self._holder, address, wait, pace])))
             cursor.execute(
                 "DELETE FROM moot.shares WHERE address = %s AND seen < now() - %s * interval '1 second'",
                 (address, LEASE_SECONDS),
@@ -174,9 +178,10 @@ class SharedEndpoints:
                     connection.execute(f"LISTEN {CHANNEL}")
                     while not self._is_closed:
                         for notification in connection.notifies(timeout=REPORT_INTERVAL):
-                            holder, address, seconds = json.loads(notification.payload)
+                            holder, address, seconds, pace = json.loads(notification.payload)
                             if holder != self._holder and address in self._shares:
-                                self._loop.call_soon_threadsafe(self._shares[address].close, float(seconds))
+                                gate = self._shares[address].gate
+                                self._loop.call_soon_threadsafe(gate.refuse_elsewhere, float(seconds), float(pace))
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 time.sleep(LONGEST_PAUSE)  # meanwhile, the regular reports return the waits
 
@@ -202,18 +207,16 @@ class EndpointShare:
         """See `Share`."""
         self._changed.set()
 
-    def report_wait(self, seconds: float) -> None:
-        """See `Share`."""
+    def report_wait(self, seconds: float, pace: float) -> None:
+        """See `Share`. The report contains the pace."""
         self._refused = max(self._refused, seconds)
         self._changed.set()
         self._urgent.set()
 
     def requested_wait(self) -> float:
-        """The longest wait in seconds that the endpoint has asked for since the last call of this method; else 0."""
+        """The longest wait in seconds that was reported since the last call of this method; else 0."""
         refused, self._refused = self._refused, 0.0
         return refused
 
-    def close(self, seconds: float) -> None:
-        """Lets no call start for this many seconds, because the endpoint has asked some process to wait."""
-        if seconds > 0:
-            self.gate.throttle.close(asyncio.get_running_loop().time() + seconds)
+    def update(self) -> None:
+        """See `Share`. The limiter is updated as soon as a notification arrives."""

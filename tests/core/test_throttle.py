@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 from moot.core.endpoint import Limits
 from moot.core.errors import MootError, WorldError
 from moot.core.limiter import LONGEST_WAIT, Limiter, with_retries
+from moot.core.shared_waits import SharedWait
 from moot.core.throttle import Throttle
 
 CALLS = 31
@@ -39,6 +43,12 @@ class Clock(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.passed
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Call it at once: the clock would not wait for a thread."""
+        done = self.create_future()
+        done.set_result(func(*args))
+        return done
 
 
 def run(main: Coroutine[Any, Any, Any]) -> float:
@@ -89,12 +99,12 @@ class SimulatedEndpoint:
         finally:
             self.running -= 1
 
-    async def debate(self, limits: Limits, calls: int = CALLS) -> None:
-        """Make ``calls`` calls, a few at once."""
+    async def debate(self, limits: Limits, calls: int = CALLS, gate: Limiter | None = None) -> None:
+        """Make ``calls`` calls, a few at once; ``gate`` is the limiter of its process."""
         while calls:
             some = min(calls, random.randint(1, 4))
             calls -= some
-            await asyncio.gather(*(with_retries(self.answer, limits, self.gate) for _ in range(some)))
+            await asyncio.gather(*(with_retries(self.answer, limits, gate or self.gate) for _ in range(some)))
 
 
 async def run_debates(model: SimulatedEndpoint, count: int, calls: int = CALLS, **limits: Any) -> None:
@@ -128,6 +138,29 @@ def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, 
 def test_few_calls_are_refused_under_other_limits(model: SimulatedEndpoint) -> None:
     run(run_debates(model, 32, max_concurrency=32))
     assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
+
+
+@pytest.mark.parametrize("retry_after", [1.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
+@pytest.mark.parametrize("processes", [2, 4, 16])
+@pytest.mark.parametrize("count", [16, 32, 64])
+def test_many_debates_in_several_processes_lose_no_call(
+    count: int, processes: int, retry_after: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes are simulated: each has its own limiter, and they share the files of their home."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    begin = time.time_ns() + int(1e15)  # later than the files' own times
+    monkeypatch.setattr("moot.core.shared_waits.time_ns", lambda: begin + int(asyncio.get_running_loop().time() * 1e9))
+    model = Model(retry_after=retry_after)
+    gates = [Limiter() for _ in range(processes)]
+    for gate in gates:
+        gate.share = SharedWait("http://127.0.0.1:1/v1", gate)
+
+    async def run_processes() -> None:
+        await asyncio.gather(*(model.debate(Limits(), gate=gates[i % processes]) for i in range(count)))
+
+    run(run_processes())
+    assert len(model.sent) - len(model.refused_at) == CALLS * count
+    assert len(model.sent) <= 1.05 * CALLS * count
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
@@ -225,6 +258,21 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> Non
     assert grown[-1][0] > 20
     succeed(1000)
     assert not throttle.active
+
+
+@pytest.mark.parametrize(("other", "share"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
+def test_a_process_lowers_its_pace_after_a_refusal_of_another_that_is_no_faster(other: float, share: float) -> None:
+    throttle = Throttle()
+    for i in range(100):
+        throttle.start(i / 50)
+    throttle.refuse(99 / 50, 2.0, running=20, retry_after=1.0)
+    throttle.due(4.0)  # measures the pace
+    pace = throttle.pace
+    throttle.refuse_elsewhere(4.0, 1.0, other)
+    assert throttle.pace == pytest.approx(share * pace)
+    assert throttle.due(4.0) > 5.0
+    throttle.refuse_elsewhere(4.5, 1.0, other)  # a call that started before the wait was refused, too
+    assert throttle.pace == pytest.approx(share * pace)
 
 
 def test_a_refused_call_is_retried_first() -> None:

@@ -14,8 +14,8 @@ from tests.faults.record import Fault, Result, first_failed
 Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE_ATTEMPT = {"attempts": 1}
-DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
-"""Debates of one process; the endpoint's limit; the maximum ratio of sent calls to answered calls."""
+DEBATES, PROCESSES, PER_SECOND, MOST_CALLS = 32, 4, 40, 1.1
+"""Debates; processes that divide them; the endpoint's limit; the maximum ratio of sent calls to answered calls."""
 UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
@@ -144,26 +144,31 @@ def overload_by_processes(folder: Path, quick: bool) -> Result:
     return Result(number, f"{len(lost)} debates", lost[0].errors[-500:] if lost else "")
 
 
-def overload_by_one_process(folder: Path, quick: bool) -> Result:
-    """Run many debates in one process with an endpoint that limits calls per second."""
-    number = 8 if quick else DEBATES
-    options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
-    with place(folder, RULES, latency_ms=30, **options) as here:
-        settings = {**SETTINGS, "debaters": READERS, "embedder": "openai:stub-embedding"}
-        given = {"graph": "tool_mad", "settings": settings, "mode": "off", "out": str(here.out)}
-        given["claims"] = [f"Resolution {n} says so." for n in range(number)]
-        process = here.start(json.dumps(given), program=IN_PYTHON)
-        _, errors = process.communicate(timeout=500)
-        documents = json.loads(here.out.read_text()) if here.out.exists() else []
-        sent = [call["status"] for call in here.stub.calls()]
-    done = sum(document["status"] == "done" for document in documents)
-    share = len(sent) / max(1, sent.count(200))
-    wrong = first_failed(
-        (process.returncode == 0, errors[-500:]),
-        (done == number, f"{number - done} of {number} debates are lost"),
-        (quick or share <= MOST_CALLS, f"{share:.2f} times the calls"),
-    )
-    return Result(number, f"{number - done} debates; {share:.2f} times the calls that were answered", wrong)
+def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
+    """Many debates, divided among processes with one home, with an endpoint that limits calls per second."""
+
+    def cause(folder: Path, quick: bool) -> Result:
+        number = 8 if quick else DEBATES
+        options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
+        with place(folder, RULES, latency_ms=30, **options) as here:
+            outs = [folder / f"documents-{n}.json" for n in range(processes)]
+            settings = {**SETTINGS, "debaters": READERS, "embedder": "openai:stub-embedding"}
+            given = {"graph": "tool_mad", "settings": settings, "mode": "off"}
+            given["claims"] = [f"Resolution {n} says so." for n in range(number // processes)]
+            running = [here.start(json.dumps(given | {"out": str(out)}), program=IN_PYTHON) for out in outs]
+            errors = [process.communicate(timeout=500)[1] for process in running]
+            documents = [d for out in outs if out.exists() for d in json.loads(out.read_text())]
+            sent = [call["status"] for call in here.stub.calls()]
+        done = sum(document["status"] == "done" for document in documents)
+        share = len(sent) / max(1, sent.count(200))
+        wrong = first_failed(
+            (not any(process.returncode for process in running), "".join(errors)[-500:]),
+            (done == number, f"{number - done} of {number} debates are lost"),
+            (quick or share <= MOST_CALLS, f"{share:.2f} times the calls"),
+        )
+        return Result(number, f"{number - done} debates; {share:.2f} times the calls that were answered", wrong)
+
+    return cause
 
 
 FAULTS = [
@@ -183,7 +188,13 @@ FAULTS = [
         "429 under load, one process",
         f"{DEBATES} Tool-MAD debates at once with an endpoint that accepts {PER_SECOND} calls a second",
         f"all debates end with verdicts, and send at most {MOST_CALLS} times the calls that are answered",
-        overload_by_one_process,
+        overload_calls_per_second(1),
+    ),
+    Fault(
+        "429 under load, several processes",
+        f"the same {DEBATES} debates in {PROCESSES} processes with one home folder",
+        f"all debates end with verdicts, and send at most {MOST_CALLS} times the calls that are answered",
+        overload_calls_per_second(PROCESSES),
     ),
     Fault(
         "5xx",

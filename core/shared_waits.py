@@ -1,0 +1,89 @@
+"""Shares the waits that endpoints ask for between the processes of one machine that use the same home folder.
+
+Each endpoint that has refused a call has a file. Its modification time is the moment until which no process calls the
+endpoint; its content is the pace, in calls per second, of the process that was refused. Whether the time has changed is
+read before each call, which takes about two microseconds; no process has to run for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+import os
+import sys
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from moot.core.endpoint import without_user
+from moot.core.home import moot_home
+
+if TYPE_CHECKING:
+    from moot.core.limiter import Limiter
+
+log = logging.getLogger(__name__)
+
+LATEST = 70.0
+"""Seconds. A file with a moment that is further ahead is ignored: no call waits so long, so the clock was changed."""
+
+
+class SharedWait:
+    """The wait of one endpoint; see `moot.core.limiter.Share`. It does not limit the concurrent calls.
+
+    Args:
+        address: the endpoint's address.
+        gate: the endpoint's limiter in this process.
+    """
+
+    granted = most = sys.maxsize
+
+    def __init__(self, address: str, gate: Limiter) -> None:
+        self._gate = gate
+        self._path = str(moot_home() / "waits" / hashlib.sha256(without_user(address).encode()).hexdigest())
+        self._address = without_user(address)
+        self._seen = 0
+
+    def request_more(self) -> None:
+        """See `Share`. All calls are granted."""
+
+    def report_wait(self, seconds: float, pace: float) -> None:
+        """See `Share`. A thread writes the file; if it cannot, a warning is logged."""
+        self._seen = time_ns() + int(seconds * 1e9)
+        asyncio.get_running_loop().run_in_executor(None, self._write, self._seen, str(pace).encode())
+
+    def update(self) -> None:
+        """See `Share`."""
+        try:
+            until = os.lstat(self._path).st_mtime_ns
+        except OSError:  # no process was refused yet, or the home cannot be read: then nothing is shared
+            return
+        if until == self._seen:
+            return
+        self._seen = until
+        left = (until - time_ns()) / 1e9
+        if 0 < left < LATEST:
+            self._gate.refuse_elsewhere(left, self._read_pace())
+
+    def _read_pace(self) -> float:
+        """The pace of the process that was refused; infinite if it is unknown."""
+        try:
+            file = os.open(self._path, os.O_RDONLY)
+            try:
+                return float(os.pread(file, 32, 0))
+            finally:
+                os.close(file)
+        except (OSError, ValueError, AttributeError):  # removed or damaged, or Windows: only the wait is shared
+            return math.inf
+
+    def _write(self, until: int, pace: bytes) -> None:
+        """Writes the pace and sets the file's time, in nanoseconds, unless it is later already. Blocking."""
+        path = Path(self._path)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists() or path.stat().st_mtime_ns < until:
+                path.write_bytes(pace)
+                os.utime(path, ns=(until, until))
+        except OSError as error:
+            log.warning("Other processes do not learn that %s asks for a wait: %s", self._address, error)

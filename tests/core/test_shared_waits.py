@@ -1,0 +1,92 @@
+"""Endpoints called by several processes with one home folder: all wait after a refusal of one."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from pathlib import Path
+
+import pytest
+from moot.core.endpoint import Limits
+from moot.core.errors import WorldError
+from moot.core.limiter import Limiter, limiter
+from moot.core.throttle import Throttle
+
+ADDRESS = "http://user:secret@127.0.0.1:1/v1"
+WAIT = 30.0
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of one test."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    return tmp_path
+
+
+async def refuse(kind: str = "rate_limited") -> None:
+    """Make a call that the endpoint refuses, and asks to wait."""
+    with pytest.raises(WorldError):
+        async with limiter(ADDRESS).slot(Limits()):
+            raise WorldError("Too many.", kind=kind, retryable=True, retry_after=WAIT)
+
+
+async def seconds_to_wait(address: str = ADDRESS) -> float:
+    """How long a new call would wait."""
+    gate = limiter(address)
+    call = asyncio.ensure_future(gate.slot(Limits()).__aenter__())
+    await asyncio.sleep(0)
+    left = gate.throttle.opens_at - asyncio.get_running_loop().time()
+    assert call.done() == (left <= 0)
+    call.cancel()
+    return left
+
+
+@pytest.mark.parametrize("kind", ["rate_limited", "server_error"])
+def test_all_event_loops_and_processes_wait_if_one_was_asked_to(kind: str) -> None:
+    asyncio.run(refuse(kind))
+    assert 0.9 * WAIT < asyncio.run(seconds_to_wait()) < 1.3 * WAIT
+    assert asyncio.run(seconds_to_wait("http://127.0.0.1:2/v1")) <= 0
+
+
+def test_a_running_process_waits_after_a_refusal_of_another() -> None:
+    async def call() -> None:
+        gate = limiter(ADDRESS)
+        assert await seconds_to_wait() <= 0
+        await asyncio.to_thread(asyncio.run, refuse())
+        assert await seconds_to_wait() > 0.9 * WAIT
+        opens_at = gate.throttle.opens_at
+        await seconds_to_wait()
+        assert gate.throttle.opens_at == opens_at  # it learns of a refusal once
+
+    asyncio.run(call())
+
+
+def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[float] = []
+    monkeypatch.setattr(Limiter, "refuse_elsewhere", lambda self, wait, pace: heard.append(pace))
+    monkeypatch.setattr(Throttle, "refused_pace", 12.5)
+    asyncio.run(refuse())
+    asyncio.run(seconds_to_wait())
+    (file,) = (own_home / "waits").iterdir()
+    until = file.stat().st_mtime_ns
+    file.write_text("damaged")
+    os.utime(file, ns=(until, until))
+    asyncio.run(seconds_to_wait())
+    assert heard == [12.5, math.inf]
+
+
+def test_a_moment_in_the_far_future_is_ignored(own_home: Path) -> None:
+    asyncio.run(refuse())
+    (file,) = (own_home / "waits").iterdir()
+    os.utime(file, (0, time.time() + 86_400))
+    assert asyncio.run(seconds_to_wait()) <= 0
+
+
+def test_a_home_that_cannot_be_written_gives_a_warning(own_home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (own_home / "waits").write_text("no folder")
+    asyncio.run(refuse())
+    (said,) = caplog.messages
+    assert said.startswith("Other processes do not learn that http://127.0.0.1:1/v1 asks for a wait")
+    assert asyncio.run(seconds_to_wait()) <= 0
