@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 SHOWN = 400
-"""Most characters of a text that are shown."""
+"""Maximum number of characters shown of a text."""
 
 
 class PersonPrompt(Screen):
@@ -115,4 +115,4 @@ ASK_FUNCTIONS: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str
     "remark": _ask_remark,
     "verdict": _ask_verdict,
 }
-"""By moment, the function that asks; an empty reply accepts the proposal."""
+"""Maps each moment to the function that asks; an empty reply accepts the proposal."""

@@ -31,13 +31,13 @@ from rich.text import Text
 
 INTERRUPTED = 130
 MOST_FAULTS = 5
-"""Kinds of failures that are printed; the most frequent one in full."""
+"""Maximum number of printed kinds of failures. The most frequent one is printed in full."""
 LONGEST_FAULT = 300
-"""Characters of each other kind."""
+"""Maximum number of printed characters of each other kind."""
 AMOUNT = re.compile(r"\d[\d,.]*(?= (?:tokens|USD|calls|seconds)\b)")
 """A number that may differ between failures of one kind."""
 STEPS = 10
-"""Lines that are printed if there is no terminal for a bar."""
+"""Number of lines that are printed if there is no terminal for a bar."""
 
 
 def plan_of(

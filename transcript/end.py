@@ -183,7 +183,7 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
     Args:
         document: the result.
         by: the agents whose citations to show; by default the agents who decided.
-        most: most citations to show; None for all.
+        most: the maximum number of citations to show; None for all.
     """
     found = verdict_citations(dict(document), fabricated=True)
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -321,14 +321,14 @@ def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str
     task, own, its = document["task"], run["answer"], document["answer"]
     own_words = "none" if own is None else full_answer(task, own)
     if own is None or its is None:
-        return f"{own_words}, as the debate" if own is its else f"{own_words}, unlike the debate"
+        return f"{own_words}, like the debate" if own is its else f"{own_words}, unlike the debate"
     return f"{own_words}, {compared_words(task, own, its)}"
 
 
 def compared_words(task: Task, own: str, its: str) -> str:
     """Whether a control's answer equals its debate's, in words."""
     if same_answer(task, own, its):
-        return "as the debate"
+        return "like the debate"
     return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 
 

@@ -21,7 +21,10 @@ class DebateOrder(Generic[T]):
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
     def add_event(self, debate: str, round: int, event: T, *, last: bool = False) -> list[T]:
-        """Adds an event in a round of a debate (``last``: the last one). Returns the events to show now, in order."""
+        """Adds an event in a round of a debate; ``last`` if the debate has no further one.
+
+        Returns the events to show now, in order.
+        """
         self.waiting.setdefault(debate, deque()).append((round, event, last))
         shown = []
         while waiting := self._next():

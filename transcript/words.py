@@ -74,7 +74,7 @@ class Words:
     """
 
     fields: Sequence[str] = FIELDS
-    at_once: Sequence[str] = ()
+    concurrent_phases: Sequence[str] = ()
     """Phases that run concurrently."""
 
     def __init__(self, settings: Settings) -> None:
@@ -102,10 +102,10 @@ class Words:
             self.pieces.setdefault(piece["id"], piece)
 
     def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
-        """The reasons of an answer, or a reference to them: each is shown once.
+        """The reasons of an answer; if they were shown before, or the verdict shows them, a reference.
 
-        ``reasons`` has the turn that gave them first, or None if the verdict gives them. ``decided`` is for a debate
-        that still runs: the turns that decide it, whose reasons are shown with the verdict.
+        `self.reasons` maps each reason to the turn that gave it first, or to None if the verdict shows it. While a
+        debate runs, `self.decided` collects the turns that decide it; the verdict shows their reasons.
         """
         reason = clean(reason or "")
         if reason and reason not in self.reasons:

@@ -148,7 +148,7 @@ def check_free(host: str, port: int) -> None:
 
 def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
-    from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
+    from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come without delay
 
     send_in_time()  # also for LangSmith clients that LangGraph's server creates
     hosts = {*lowercase_names("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}

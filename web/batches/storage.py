@@ -98,14 +98,14 @@ def folder_of(id: str) -> Path:
 # --- blocking ---------------------------------------------------------------------------------------------------------
 
 
-def parse_batch(asked: Any) -> Batch:
-    """Checks a request for a batch and returns the batch, without storing it.
+def parse_batch(body: Any) -> Batch:
+    """Checks the body of a request for a batch and returns the batch, without storing it.
 
     Raises:
         UserError: a field is not valid.
     """
     try:
-        batch = _batch_adapter().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+        batch = _batch_adapter().validate_python({**body, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     except (ValidationError, TypeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]

@@ -61,10 +61,10 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "stopped_run": stopped_run}
+    parameters = {"key": key, "fingerprint": fingerprint, "thread": thread, "stopped_run": stopped_run}
 
     def transaction(cursor: Any) -> KeyState:
-        is_ours = bool(cursor.execute(TAKE, asked).rowcount)
+        is_ours = bool(cursor.execute(TAKE, parameters).rowcount)
         cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
         first, debate_thread, run = cursor.fetchone()
         return KeyState(first, debate_thread, run, is_ours)

@@ -104,7 +104,7 @@ def take_runs_without_redis() -> None:
 
 
 def release_runs_without_database() -> None:
-    """Makes Aegra restart a run, on any worker, that failed because Postgres was unreachable.
+    """Makes Aegra restart a run that failed because Postgres was unreachable; any worker may restart it.
 
     Without this function, Aegra would record an error as soon as Postgres is back, even if the debate's verdict is
     stored, or if the debate has not started and is in no list. Aegra finds a run without a recorded end by its lease,
