@@ -34,10 +34,14 @@ def eval_retrieval(
         list[str] | None,
         typer.Option(help="A qrels file, without .jsonl. Repeatable.", show_default="all of the split"),
     ] = None,
-    split: Annotated[str, typer.Option(help="The folder below qrels/.")] = "visible",
+    split: Annotated[str, typer.Option(help="The folder in qrels/ with the qrels files.")] = "visible",
     union: Annotated[
         bool | None,
-        typer.Option("--union/--own", help="Search all corpus files, or each qrels file's own.", show_default="both"),
+        typer.Option(
+            "--union/--own",
+            help="Search all corpus files together, or for each qrels file only its own corpus file.",
+            show_default="both",
+        ),
     ] = None,
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
     against: Annotated[

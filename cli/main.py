@@ -199,7 +199,9 @@ app.command("calibrate")(calibrate)
 
 @app.command()
 def graphs(
-    drawings: Annotated[bool, typer.Option("--drawings", help="Print a Markdown page with their drawings.")] = False,
+    drawings: Annotated[
+        bool, typer.Option("--drawings", help="Print a Markdown page with the drawings of all graphs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the debate systems."""

@@ -225,8 +225,8 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
     ceilings = {name: wanted[name] for name in named & changeable if name in wanted}
     if differ := sorted(name for name in named - changeable if wanted.get(name) != earlier.settings.get(name)):
         raise UserError(
-            f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to resume "
-            "it, or leave out --resume to start another debate.",
+            f"The unfinished debate of this input has other values for {', '.join(differ)}. Leave out these settings to "
+            "resume it, or leave out --resume to start another debate.",
             kind="invalid_setting",
         )
     found: Settings = checked_settings(system.settings, {**earlier.settings, **ceilings}, system.name)

@@ -97,8 +97,8 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
         for key, value in load_graph(graph).settings().model_dump(mode="json").items():
             if key in reached and lists.setdefault(key, value) != value:
                 raise UserError(
-                    f"--set {key}. changes a setting whose default differs between these graphs: run each graph by "
-                    "itself, or write a plan in YAML, in which each system has its own settings.",
+                    f"--set {key}.N changes an element of a setting whose default differs between these graphs: run "
+                    "each graph by itself, or write a plan in YAML, in which each system has its own settings.",
                     kind="invalid_setting",
                 )
     return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})

@@ -87,7 +87,7 @@ class Stop:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
-            os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the middle of a write
+            os.write(2, b"moot: stopping. Press Ctrl-C again to end now.\n")  # a stream may be in the middle of a write
             self._run_action()
 
 

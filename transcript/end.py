@@ -333,7 +333,7 @@ def compared_words(task: Task, own: str, its: str) -> str:
 
 
 def _relative_usage(beside: Mapping[str, Any]) -> str:
-    """A control's use as multiples of its debate's use, with both amounts in USD."""
+    """A control's usage as multiples of its debate's. For the cost, it also gives both amounts in USD."""
     debate, own = beside["taken"]["debate"], beside["taken"]["control"]
     usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if beside["ratios"]["usd"] is not None else ""
     named = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}

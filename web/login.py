@@ -115,7 +115,7 @@ class Sessions:
         self._ends: dict[str, float] = {}
 
     def begin(self) -> str:
-        """A new session's id."""
+        """Begins a session; returns its id."""
         if len(self._ends) >= SESSIONS:
             del self._ends[next(iter(self._ends))]
         id = secrets.token_urlsafe(32)

@@ -298,7 +298,7 @@ def required_input(name: str) -> str:
 
 
 def shorten_schema(schema: Any) -> Any:
-    """A schema without titles, and with ``X or null`` as one type, because clients' models read all of it."""
+    """A shorter schema, because clients' models read all of it: no titles, and no `anyOf` for nullable types."""
     if isinstance(schema, list):
         return [shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):

@@ -148,7 +148,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:
         if summary.rows > MOST_SHOWN:
-            console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
+            console.print(f"Failed and bad rows (at most {MOST_SHOWN}):")
         console.print(_screen_table(shown, summary))
     for index, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
         text = (

@@ -270,10 +270,10 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
 
     class Pool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
         async def open(self, wait: bool = False, timeout: float = 0) -> None:
-            await super().open()  # the first query waits
+            await super().open()  # without waiting for connections; the first query waits for one
 
     def pool(**options: Any) -> Any:
-        return Pool(**{**options, "check": None})  # failed queries are repeated
+        return Pool(**{**options, "check": None})  # no check of connections: failed queries are repeated
 
     app = package.App(
         connector=PatientConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_SECONDS, pool_factory=pool)

@@ -220,7 +220,8 @@ def describe_usage(person: str) -> str:
 
 
 class Quotas:
-    """Middleware that refuses requests over a quota, for other users' corpora, or for missing routes, with a sentence.
+    """Middleware that refuses a request, with a sentence, if it exceeds a quota, names a corpus that the user may not
+    read, or calls a route that a service does not have.
 
     Without ``MOOT_DATABASE`` it passes every request on.
     """
