@@ -51,8 +51,8 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
         )
     if closed := [name for name in graphs if not issubclass(load_graph(name).settings, EvidenceSettings)]:
         raise UserError(
-            f"{closed[0]} does not search for evidence, so only a lying debater can attack it: name it in a plan with "
-            "`attacks: [lying_debater]`.",
+            f"{closed[0]} does not search for evidence, so only a lying debater can attack it: write a plan with this "
+            "graph and `attacks: [lying_debater]`.",
             kind="invalid_setting",
         )
     named = [

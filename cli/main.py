@@ -52,7 +52,8 @@ def all_commands(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Read environment variables, such as keys, from this file. Variables that are already set stay.",
+            help="Read environment variables, such as keys, from this file. Variables that are set already keep their "
+            "values.",
         ),
     ] = None,
 ) -> None:

@@ -35,7 +35,7 @@ class DebateOrder(Generic[T]):
         return shown
 
     def rest(self) -> list[T]:
-        """All waiting events, because the debate that is shown has ended."""
+        """Returns and removes all events that still wait; for the end of all debates."""
         order = sorted(self.waiting, key=lambda name: name != self.debate)
         shown = [event for debate in order for _, event, _ in self.waiting[debate]]
         self.waiting.clear()

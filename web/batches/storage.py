@@ -50,7 +50,7 @@ class Batch:
         max_cost: USD after which no further claim is started.
         stopped: why no further claim is started; empty if it is not stopped.
         ended: whether every claim was processed.
-        faults: by row, why its debate could not start.
+        faults: maps each row whose debate could not start to the reason.
     """
 
     id: str
