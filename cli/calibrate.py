@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
 def calibrate(
     logs: Annotated[
-        list[Path], typer.Argument(help="Inspect's logs of one system with the same settings, and folders of them.")
+        list[Path], typer.Argument(help="Inspect's logs of one system, all with the same settings, or folders of them.")
     ],
     alpha: Annotated[
         float,
-        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims whose wrong verdict is acted on."),
+        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims with a wrong verdict that is acted on."),
     ] = 0.1,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("calibration.json"),
     as_json: AsJson = False,
 ) -> None:
-    """Estimate from labelled runs how often verdicts are right, and when to act on them, for `--calibration`."""
+    """Estimate from labelled runs how often verdicts are right and when to act on them.
+
+    The file is for `moot verify --calibration`.
+    """
     from dataclasses import asdict
 
     from moot.cli.output import write_document

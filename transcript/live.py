@@ -114,7 +114,7 @@ class Live:
             yield from lines
 
     def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:
-        """Lines, unless some with this key were shown before."""
+        """Lines, unless lines with this key were shown before."""
         if key not in self._shown:
             self._shown.add(key)
             yield from lines

@@ -293,7 +293,7 @@ def tool_schemas(name: str) -> dict[str, Any]:
 
 
 def required_input(name: str) -> str:
-    """The required input of a system's tool."""
+    """The name of the required input of a system's tool."""
     return "text" if name in OTHER_GRAPHS else "claim"
 
 

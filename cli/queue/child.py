@@ -87,8 +87,8 @@ class QueueRowProcessor:
     async def run_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Runs a row: a debate, or the indexing of a piece of a corpus.
 
-        The answer says whether the outcome is stored, and, if the row was left to another worker, why. This worker then
-        gets no more rows.
+        The answer says whether the outcome is stored. If the row was left to another worker, the answer says why, and
+        this worker gets no more rows.
         """
         try:
             return await self._run_row(row)

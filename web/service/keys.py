@@ -56,7 +56,8 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
         key: the key, as in the table of debates.
         fingerprint: the request's fingerprint.
         thread: the thread for the request's debate.
-        stopped_run: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
+        stopped_run: the key's run, if it stopped before its end and the server does not restart it; the new run
+            replaces it.
 
     Raises:
         UserError, WorldError: the database cannot be used.
