@@ -67,7 +67,7 @@ Place = tuple[str, int]
 
 
 class Words:
-    """Words for debates with a class of settings.
+    """Puts a debate into words. Systems with words of their own have a subclass; see `moot.transcript.kinds`.
 
     Args:
         settings: the settings of the debate.
@@ -92,7 +92,7 @@ class Words:
         self.decided: dict[str, Turn] | None = None
 
     def update(self, update: Mapping[str, Any]) -> None:
-        """Reads a node's update."""
+        """Stores the turns, rounds, evidence and task of a node's update."""
         self.turns = merge_turns(self.turns, update.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
         if update.get("graph"):

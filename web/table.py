@@ -71,7 +71,7 @@ class Table:
         self.latest: dict[str, str] = {}
         """Maps each thread to the id of its last document; the only record of debates that are not in the ledger."""
         self.locks: dict[str, FileLock] = {}
-        """Maps each idempotency key to a lock: no other server starts the debate of the key before it has a row."""
+        """Maps each idempotency key to a lock: no other server starts the key's debate before the debate has a row."""
 
     async def unlock(self, key: str | None) -> None:
         """Releases the lock of an idempotency key: its debate has its row, or will not start."""
@@ -96,7 +96,10 @@ class Table:
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger, from the request of its debate; the mode is ``MOOT_LEDGER``, else ``record``."""
+        """A run's use of the ledger: the debate's id and its key from the request, the mode from ``MOOT_LEDGER``.
+
+        The default mode is ``record``.
+        """
         if self.is_shared:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
