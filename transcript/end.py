@@ -127,7 +127,7 @@ def no_verdict_reason(document: Mapping[str, Any]) -> str:
     """Why a finished debate has no verdict."""
     contradicted = document["metrics"].get("undecided") == "contradicted"
     return (
-        "the answer with the greatest weight rests on one origin, which another contradicts"
+        "the answer with the greatest weight rests on one origin, and another origin contradicts it"
         if contradicted
         else "no answer has the most votes"
     )

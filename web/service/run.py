@@ -167,9 +167,9 @@ def keep_leases() -> None:
         if await workers._is_run_terminal(run_id):
             await release(run_id, claim)
 
-    async def execute_claimed(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
+    async def execute_claimed(run_id: str, worker: str, semaphore: asyncio.Semaphore) -> None:
         own_claim.set(f"{worker}-{uuid4().hex}")
-        await execute(run_id, own_claim.get(), at_once)
+        await execute(run_id, own_claim.get(), semaphore)
 
     async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):
