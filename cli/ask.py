@@ -59,7 +59,9 @@ def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
 def _ask_premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
-    premises = list(person.read_lines("all premises, one per line (end with an empty line; empty: keep these)"))
+    premises = list(
+        person.read_lines("all premises, one per line, then an empty line (only an empty line: keep these)")
+    )
     return {"premises": premises} if premises else {}
 
 
