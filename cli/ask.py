@@ -59,9 +59,7 @@ def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
 def _ask_premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
-    premises = list(
-        person.read_lines("all premises, one per line, then an empty line (no line: keep these)")
-    )
+    premises = list(person.read_lines("all premises, one per line, then an empty line (no line: keep these)"))
     return {"premises": premises} if premises else {}
 
 
