@@ -103,9 +103,9 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
             counts = (found.both, found.first, found.second, found.neither)
             rows.append((first, second, label, n, missing, found.share, found.kappa, *counts))
     caption = (
-        "95% intervals from the large-sample standard error, or, if an item was answered more than once or items "
-        "belong together, from a bootstrap over groups. An answer whose text equals a right one is graded right "
-        "without a call to the model, so read the agreement of models from the texts that differ. Kappa is "
+        "95% intervals are from the large-sample standard error. If an item was answered more than once, or if items "
+        "belong together, they are from a bootstrap over groups. An answer whose text equals a right one is graded "
+        "right without a call to the model, so read the agreement of models from the texts that differ. Kappa is "
         "undefined if all grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 SHOWN = 400
-"""Most characters of a text that are shown."""
+"""Maximum number of characters shown of a text."""
 
 
 class PersonPrompt(Screen):
@@ -59,7 +59,7 @@ def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
 def _ask_premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
-    premises = list(person.read_lines("all premises, one per line (empty line: the end; no line: keep these)"))
+    premises = list(person.read_lines("all premises, one per line, then an empty line (no line: keep these)"))
     return {"premises": premises} if premises else {}
 
 
@@ -115,4 +115,4 @@ ASK_FUNCTIONS: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str
     "remark": _ask_remark,
     "verdict": _ask_verdict,
 }
-"""By moment, the function that asks; an empty reply accepts the proposal."""
+"""Maps each moment to the function that asks; an empty reply accepts the proposal."""

@@ -43,10 +43,10 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
     from moot.cli.options import parse_labels
     from moot.nodes._texts.given_files import read_given
 
-    asked = {"task": options["task"] or preset_task, "labels": parse_labels(options["labels"])}
-    asked |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}
-    asked["given"] = [text for path in options["given"] or [] for text in read_given(path)]
-    return asked
+    debate_input = {"task": options["task"] or preset_task, "labels": parse_labels(options["labels"])}
+    debate_input |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}
+    debate_input["given"] = [text for path in options["given"] or [] for text in read_given(path)]
+    return debate_input
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:

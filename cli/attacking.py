@@ -51,13 +51,13 @@ def eval_attack(
     logs: Logs = Path("logs"),
     at_once: SamplesAtOnce = 16,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of all debates, earlier runs included.")
+        int | None, typer.Option(min=1, help="Maximum tokens for all debates, including earlier runs.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Most USD of all debates, earlier runs included.")
+        float | None, typer.Option(min=0, help="Maximum USD for all debates, including earlier runs.")
     ] = None,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models, earlier runs included.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum model calls, including earlier runs.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0, help="Maximum duration of this run, in seconds.")] = None,
     as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file.")] = None,
 ) -> None:

@@ -24,7 +24,7 @@ RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Control:
-    """A control to run after a debate, and the measure in which its cost equals the debate's."""
+    """A control to run after a debate. ``equal`` is the measure in which the two cost the same."""
 
     name: str
     equal: Equal
@@ -55,8 +55,8 @@ def parse_control(name: str | None, equal: str | None, settings: Settings) -> Co
         raise UserError(f"--equal takes {', '.join(BUDGET_NAMES)}, not {equal!r}.", kind="invalid_setting")
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
-            f"The control has one model, and `model` is {settings.model}: name another one with --model, in addition "
-            "to the models of single roles.",
+            f"The control has one model, the setting `model`, which is {settings.model}: name another model with "
+            "--model. The control does not use the models of single roles.",
             kind="invalid_setting",
         )
     if measure == "usd" and price_of(settings.model, read_prices()) is None:
@@ -74,7 +74,7 @@ def run_control(
     setup: DebateSetup,
     run_debate: RunDebate,
 ) -> ControlRun:
-    """Runs a control at the cost of a debate; a failure becomes the result's ``error``.
+    """Runs a control at the same cost as a debate; a failure becomes the result's ``error``.
 
     Args:
         control: the control.

@@ -1,4 +1,4 @@
-"""``moot calibrate``: fits how often a system's verdicts are right on labelled runs of the system."""
+"""``moot calibrate``: estimates from labelled runs of a system how often its verdicts are right."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
 def calibrate(
     logs: Annotated[
-        list[Path], typer.Argument(help="Inspect's logs of one system with the same settings, and folders of them.")
+        list[Path], typer.Argument(help="Inspect's logs of one system, all with the same settings, or folders of them.")
     ],
     alpha: Annotated[
         float,
-        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims whose wrong verdict is acted on."),
+        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims with a wrong verdict that is acted on."),
     ] = 0.1,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("calibration.json"),
     as_json: AsJson = False,
 ) -> None:
-    """Fit on labelled runs how often verdicts are right and when to act on them; the file is for `--calibration`."""
+    """Estimate from labelled runs how often verdicts are right and when to act on them.
+
+    The file is for `moot verify --calibration`.
+    """
     from dataclasses import asdict
 
     from moot.cli.output import write_document
@@ -54,8 +57,8 @@ def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
     left += [f"{fitted.attacked} under attack"]
     left_out = " and ".join(note for note in left if not note.startswith("0 "))
     acts = (
-        f"Act from a confidence of {found.least_confidence:.2f} on: {fitted.acted:,} of these {found.n:,}, of which "
-        f"{fitted.wrong:,} were wrong. Escalate the others."
+        f"Act on verdicts with a confidence of at least {found.least_confidence:.2f}: {fitted.acted:,} of these "
+        f"{found.n:,}, of which {fitted.wrong:,} were wrong. Escalate the others."
         if found.least_confidence is not None
         else f"No confidence is high enough to act on at alpha {found.alpha:g}: every verdict is escalated."
     )

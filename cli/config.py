@@ -65,7 +65,7 @@ def set_command(
 
 @config.command()
 def get(
-    key: Annotated[str, typer.Argument(help="The value to print.", autocompletion=lambda: [*KEYS])],
+    key: Annotated[str, typer.Argument(help="The key whose value is printed.", autocompletion=lambda: [*KEYS])],
 ) -> None:
     """Print a value and nothing else; if it is not set, print nothing and exit with code 1."""
     if key not in KEYS:

@@ -34,10 +34,14 @@ def eval_retrieval(
         list[str] | None,
         typer.Option(help="A qrels file, without .jsonl. Repeatable.", show_default="all of the split"),
     ] = None,
-    split: Annotated[str, typer.Option(help="The folder below qrels/.")] = "visible",
+    split: Annotated[str, typer.Option(help="The folder in qrels/ with the qrels files.")] = "visible",
     union: Annotated[
         bool | None,
-        typer.Option("--union/--own", help="Search all corpus files, or each qrels file's own.", show_default="both"),
+        typer.Option(
+            "--union/--own",
+            help="Search all corpus files together, or for each qrels file only its own corpus file.",
+            show_default="both",
+        ),
     ] = None,
     embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
     against: Annotated[
@@ -101,13 +105,13 @@ def eval_run(
         float | None, typer.Option(min=0, help="Number or share of failed samples at which a run is aborted.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of all debates, earlier runs of the plan included.")
+        int | None, typer.Option(min=1, help="Maximum tokens for all debates, including earlier runs of the plan.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Most USD of all debates, earlier runs of the plan included.")
+        float | None, typer.Option(min=0, help="Maximum USD for all debates, including earlier runs of the plan.")
     ] = None,
     max_calls: Annotated[
-        int | None, typer.Option(min=1, help="Most calls to models, earlier runs of the plan included.")
+        int | None, typer.Option(min=1, help="Maximum model calls, including earlier runs of the plan.")
     ] = None,
     max_seconds: MaxSeconds = None,
     as_json: AsJson = False,
@@ -137,7 +141,7 @@ def eval_compare(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Test every other system against this system, or every system against its own control of this name.",
+            help="The name of a system: test all others against it. Or of a control: test each system against its own.",
             show_default="all its controls, and the first system",
         ),
     ] = None,
@@ -193,7 +197,7 @@ def eval_ragas(
     embedder: Annotated[
         str | None, typer.Option(help="Text encoder of answer relevancy; see `moot settings tool_mad`.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Most samples of each log.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of samples from each log.")] = None,
     at_once: CallsAtOnce = 16,
     as_json: AsJson = False,
     out: Annotated[

@@ -51,7 +51,7 @@ GROUP_GUESSES = {
 }
 """Guesses within groups: an alias or a hint."""
 LEAST_CLAIM_WORDS = 3
-"""Least number of words after ``moot`` that count as a claim."""
+"""Minimum number of words after ``moot`` that count as a claim."""
 LISTS = ("graphs", "tasks", "presets", "list")
 """Commands that list by themselves, so that ``list`` after them is ignored."""
 EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service": "service"}

@@ -17,9 +17,9 @@ Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Ids of debates, or the beginnings of ids; see `moot list`.")
 ]
 SHOWN = 8
-"""Characters of an id that the table shows."""
+"""Number of characters of an id that the table shows."""
 LONGEST = 70
-"""Characters of a claim that the table shows."""
+"""Maximum number of characters of a claim that the table shows."""
 THREADS_STAY = (
     "The server's own table of threads is not changed: a thread is removed 30 days after its last change, or at once "
     "if the debate is deleted on the page."
@@ -144,7 +144,7 @@ def _delete(stems: list[str], row: Debate | None) -> None:
 
 
 def document_id(id: str) -> str:
-    """The id of a debate's document, from the beginning of that id or of the debate's id.
+    """Finds a debate's document by the beginning of the document's or the debate's id; returns the document's id.
 
     Raises:
         UserError: there is no such debate, there are several, or it has no document.

@@ -21,7 +21,7 @@ ledger = typer.Typer(cls=GuessingGroup, help="Show, move and remove the stored c
 
 Id = Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")]
 SHOWN = 8
-"""Characters of an id that tables show."""
+"""Number of characters of an id that tables show."""
 
 
 @ledger.callback(invoke_without_command=True)
@@ -105,7 +105,7 @@ def show_command(id: Id, database: Database = None, as_json: AsJson = False) -> 
 @ledger.command("export")
 def export_command(
     id: Id,
-    file: Annotated[Path, typer.Argument(help="The file to write, of JSON lines.")],
+    file: Annotated[Path, typer.Argument(help="The JSON Lines file to write.")],
     database: Database = None,
 ) -> None:
     """Write a debate and its stored calls to a file."""

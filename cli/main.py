@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from moot.cli import _verify_options as verify_options
 from moot.cli.asking import with_options_of
 from moot.cli.batch.command import batch
 from moot.cli.calibrate import calibrate
@@ -51,7 +52,8 @@ def all_commands(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Read environment variables, such as keys, from this file; it overrides no variable that is set.",
+            help="Read environment variables, such as keys, from this file. Variables that are set already keep their "
+            "values.",
         ),
     ] = None,
 ) -> None:
@@ -97,113 +99,27 @@ def fail(error: MootError) -> NoReturn:
 
 @app.command()
 def verify(
-    claim: Annotated[str, typer.Argument(help="The claim to check, or the question to answer.")],
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            help="The debate system; see `moot graphs`.  [default: tool_mad]", autocompletion=completion_for("graphs")
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="A bundle of task and settings; see `moot presets`.", autocompletion=completion_for("presets")
-        ),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="The kind of answer; see `moot tasks`.", autocompletion=completion_for("tasks"))
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            help='Answers of your own, as CSV ("true,false,unproven"; put a label with a comma in quotation marks), '
-            "or a JSON object that explains each."
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")
-    ] = None,
-    given: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|URL",
-            help="A text that comes with the claim: a PDF, HTML, .docx, .csv, .txt or .md file, a .jsonl file of "
-            "objects with `text`, or a page's address. Repeatable.",
-        ),
-    ] = None,
-    claim_date: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="When the claim was made: a year, a month or a day, such as 2020-10-25."),
-    ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completion_for("models"))
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A setting; VALUE is read as JSON if it parses, else as text. Repeatable.",
-            autocompletion=completion_for("settings"),
-        ),
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(
-            help="The corpus to search; see `moot index`. Without it, demo corpora are searched. With a model of your "
-            "own and no key for web search, Wikipedia is searched instead of the web."
-        ),
-    ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file of `moot calibrate`: adds a prediction set and a decision (act or escalate) to the verdict. "
-            "Rejected if the debate's settings differ from the settings that it was fitted on.",
-        ),
-    ] = None,
-    ask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MOMENTS",
-            help="Points at which to ask you, separated by commas: queries,premises,evidence,remark,verdict.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Resume the last unfinished debate of this input, with its settings. With the same settings, the same "
-            "command does so without this option.",
-        ),
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start a new debate, even if one is unfinished.")] = False,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODE",
-            help="record stores results of calls, so that an interrupted or failed debate resumes without paying "
-            "again; reuse also uses results of other debates; replay makes no calls; off stores nothing.  "
-            "[default: record]",
-        ),
-    ] = None,
-    beside: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONTROL",
-            help="A control to run after the debate at the same cost, to compare: self_consistency.",
-        ),
-    ] = None,
-    equal: Annotated[
-        str | None,
-        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.  [default: tokens]"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
-    ] = None,
+    claim: verify_options.Claim,
+    graph: verify_options.GraphName = None,
+    preset: verify_options.PresetName = None,
+    task: verify_options.TaskName = None,
+    labels: verify_options.Labels = None,
+    option: verify_options.Choices = None,
+    given: verify_options.GivenTexts = None,
+    claim_date: verify_options.ClaimDate = None,
+    speaker: verify_options.Speaker = None,
+    model: verify_options.Model = None,
+    settings: verify_options.SettingPairs = None,
+    corpus: verify_options.Corpus = None,
+    calibration: verify_options.CalibrationFile = None,
+    ask: verify_options.AskMoments = None,
+    resume: verify_options.Resume = False,
+    fresh: verify_options.Fresh = False,
+    ledger: verify_options.LedgerMode = None,
+    beside: verify_options.ControlName = None,
+    equal: verify_options.EqualMeasure = None,
+    as_json: verify_options.DocumentAsJson = False,
+    out: verify_options.DebateOut = None,
 ) -> None:
     """Debate a claim and print the verdict with its evidence."""
     options = locals()
@@ -220,13 +136,13 @@ def verify(
 
         bundle = load_preset(preset)
         chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
-        asked = {"claim": claim, **input_from_options(options, bundle.task)}
+        debate_input = {"claim": claim, **input_from_options(options, bundle.task)}
         if resume and graph is None and preset is None:
-            graph = graph_to_resume(asked, beside)
+            graph = graph_to_resume(debate_input, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
-        setup = debate_setup(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
+        setup = debate_setup(system, debate_input, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = parse_control(beside, equal, setup.settings)
-        raise SystemExit(debate_and_print(system, asked, setup, stop, as_json=as_json, out=out, control=control))
+        raise SystemExit(debate_and_print(system, debate_input, setup, stop, as_json=as_json, out=out, control=control))
 
 
 app.command("batch")(
@@ -258,7 +174,7 @@ def report_command(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model for a summary of each debate, as provider:name: one call each; the document stores it.",
+            help="Model that summarises each debate, as provider:name: one call each. The document stores the summary.",
             show_default=False,
         ),
     ] = None,
@@ -273,8 +189,8 @@ def report_command(
     """Write reports of debates."""
     from moot.cli.report import Publisher, write_reports
 
-    asked = {"html": html, "md": md, "claimreview": claimreview}
-    kinds = [kind for kind, wanted in asked.items() if wanted]
+    wanted = {"html": html, "md": md, "claimreview": claimreview}
+    kinds = [kind for kind, is_wanted in wanted.items() if is_wanted]
     kinds = kinds or (["md"] if out and out.suffix.lower() == ".md" else ["html"])
     raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
 
@@ -284,7 +200,9 @@ app.command("calibrate")(calibrate)
 
 @app.command()
 def graphs(
-    drawings: Annotated[bool, typer.Option("--drawings", help="Print a Markdown page with their drawings.")] = False,
+    drawings: Annotated[
+        bool, typer.Option("--drawings", help="Print a Markdown page with the drawings of all graphs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the debate systems."""

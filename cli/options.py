@@ -18,7 +18,7 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
 
     Args:
         kind: the graph's settings.
-        pairs: e.g. ``k=5``, ``models.judge=openai:gpt-4o``, ``debaters=[...]``; values are JSON or else text.
+        pairs: e.g. ``k=5``, ``models.judge=openai:gpt-4o``, ``debaters=[...]``; values are read as JSON, else as text.
         given: settings from named options.
         graph: the graph's name, for errors.
 

@@ -10,12 +10,12 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 OfGraph = Annotated[str | None, typer.Option(help="Only debates of this system.")]
-MostDebates = Annotated[int, typer.Option(min=1, help="Most debates.")]
+MostDebates = Annotated[int, typer.Option(min=1, help="Maximum number of debates.")]
 
 # Options of commands that run debates in several processes
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Processes.")]
 DebatesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")]
-MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")]
+MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Maximum duration of this run, in seconds.")]
 
 # Options of commands that run evaluations
 SettingsOfAll = Annotated[
@@ -23,7 +23,7 @@ SettingsOfAll = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
 ]
 CorpusOfAll = Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")]
-MostItems = Annotated[int | None, typer.Option(min=1, help="Most items of each benchmark.")]
+MostItems = Annotated[int | None, typer.Option(min=1, help="Maximum number of items from each benchmark.")]
 SampleSeed = Annotated[
     int | None, typer.Option(help="Seed to draw the items at random.", show_default="the first ones")
 ]

@@ -28,9 +28,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 INTERRUPTED = 130
 UNMEASURED = MetricValue(None, "not measured: the command ended first", failed=True)
 MOST_REASONS = 5
-"""Most reasons for missing figures that are printed."""
+"""Maximum number of printed reasons for missing figures."""
 MOST_IDS = 5
-"""Most samples that are named with each reason."""
+"""Maximum number of samples named with each reason."""
 RUN_COLUMNS = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
 """Columns that identify a row's run."""
 

@@ -93,7 +93,14 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: str) -> str:
-    """A report of one kind."""
+    """The text of a debate's report.
+
+    Args:
+        document: the debate's result document.
+        kind: a key of `SUFFIXES`.
+        publisher: the publisher of a claim review; ignored for other kinds.
+        name: the file's name, which replaces ``{id}`` in the publisher's address.
+    """
     if kind == "claimreview":
         return claim_review(document, publisher.name, publisher.url.replace("{id}", name))
     return report(document, kind)

@@ -89,8 +89,8 @@ def debate_setup(
         earlier = of_input[0]
         settings = resumed_settings(system, chosen, settings, earlier)
         return DebateSetup(settings, resumed_use(earlier), earlier)
-    asked = anonymised(settings.recorded())
-    found = next((debate for debate in of_input if can_continue(debate, asked)), None)
+    recorded = anonymised(settings.recorded())
+    found = next((debate for debate in of_input if can_continue(debate, recorded)), None)
     return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
 
 
@@ -108,11 +108,11 @@ def check_models(settings: Settings) -> None:
             check_provider(choice if isinstance(choice, str) else choice.model)
 
 
-def can_continue(debate: Debate, asked: Mapping[str, Any]) -> bool:
+def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
     """Whether a debate can continue with these settings. If it is done, its ceilings must be equal, too."""
     if debate.status != "done":
-        asked, debate = without_ceilings(asked), replace(debate, settings=without_ceilings(debate.settings))
-    return debate.version == moot_version() and debate.settings == asked
+        settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
+    return debate.version == moot_version() and debate.settings == settings
 
 
 def resumed_use(earlier: Debate) -> LedgerUse:
@@ -133,7 +133,7 @@ def parse_mode(text: str) -> Mode:
 
 
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
-    """The system of the last debate of an input that is unfinished, or whose control is unfinished.
+    """The system of an input's last debate that is unfinished, or that has an unfinished control.
 
     Args:
         given: the input.
@@ -172,7 +172,7 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
 
 
 async def debates_without_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
-    """The finished debate of an input whose control is unfinished; an empty list if there is none.
+    """A list with an input's finished debate that has an unfinished control; empty if there is none.
 
     A debate that asked a person is not included, because a replay does not read the replies.
 
@@ -220,13 +220,13 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
         UserError: the command line names other settings.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
-    asked = settings.recorded()
+    wanted = settings.recorded()
     changeable = CEILINGS if earlier.status != "done" else frozenset()
-    ceilings = {name: asked[name] for name in named & changeable if name in asked}
-    if differ := sorted(name for name in named - changeable if asked.get(name) != earlier.settings.get(name)):
+    ceilings = {name: wanted[name] for name in named & changeable if name in wanted}
+    if differ := sorted(name for name in named - changeable if wanted.get(name) != earlier.settings.get(name)):
         raise UserError(
-            f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to resume "
-            "it, or leave out --resume to start another debate.",
+            f"The unfinished debate of this input has other values of {', '.join(differ)}. Leave these settings out to "
+            "resume it, or leave out --resume to start another debate.",
             kind="invalid_setting",
         )
     found: Settings = checked_settings(system.settings, {**earlier.settings, **ceilings}, system.name)

@@ -31,13 +31,13 @@ from rich.text import Text
 
 INTERRUPTED = 130
 MOST_FAULTS = 5
-"""Kinds of failures that are printed; the most frequent one in full."""
+"""Maximum number of printed kinds of failures. The most frequent one is printed in full."""
 LONGEST_FAULT = 300
-"""Characters of each other kind."""
+"""Maximum number of printed characters of each other kind."""
 AMOUNT = re.compile(r"\d[\d,.]*(?= (?:tokens|USD|calls|seconds)\b)")
 """A number that may differ between failures of one kind."""
 STEPS = 10
-"""Lines that are printed if there is no terminal for a bar."""
+"""Number of lines that are printed if there is no terminal for a bar."""
 
 
 def plan_of(
@@ -97,8 +97,8 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
         for key, value in load_graph(graph).settings().model_dump(mode="json").items():
             if key in reached and lists.setdefault(key, value) != value:
                 raise UserError(
-                    f"--set {key}. changes a setting whose default differs between these graphs: run each graph by "
-                    "itself, or write a plan in YAML, in which each system has its own settings.",
+                    f"--set {key}.N changes an element of a setting whose default differs between these graphs: run "
+                    "each graph by itself, or write a plan in YAML, in which each system has its own settings.",
                     kind="invalid_setting",
                 )
     return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 NARROW, WIDE = 10, 20
-"""Minimal and maximal columns for a speaker's name."""
+"""Minimum and maximum width of the column for speakers' names."""
 STYLES = {
     "heading": "bold",
     "aside": "dim",

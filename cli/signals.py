@@ -23,7 +23,7 @@ STOPPED_BY_KEY = 128 + signal.SIGINT
 class Stop:
     """Context in which SIGTERM and Ctrl-C stop the current or next debate, so that its document is written.
 
-    A second Ctrl-C ends the process at once. A signal that this process ignores stays ignored.
+    A second Ctrl-C ends the process immediately. A signal that this process ignores stays ignored.
     """
 
     def __init__(self) -> None:
@@ -87,12 +87,12 @@ class Stop:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
-            os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the middle of a write
+            os.write(2, b"moot: stopping. Press Ctrl-C again to end now.\n")  # a stream may be in the middle of a write
             self._run_action()
 
 
 class Threads(ThreadPoolExecutor):
-    """The threads of a command's event loop, in which searches run that would block it.
+    """The threads of a command's event loop, for searches that would otherwise block the loop.
 
     A search that has exceeded its time cannot be stopped. The command then ends without waiting for it (`end_now`).
     """
@@ -117,7 +117,7 @@ class Threads(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Context in which signals wake the loop, even one that arrives just before it waits or in another thread."""
+    """Context in which every signal wakes the loop: also one just before the loop waits, or in another thread."""
     inward, outward = socket.socketpair()
     with inward, outward:
         inward.setblocking(False)

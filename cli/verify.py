@@ -45,8 +45,8 @@ def debate_and_print(
 
     If the debate is done, its control runs next. The debate's document is printed and written before that.
 
-    After a signal, the process ends as soon as the document is written, without waiting for busy threads. So it does
-    if one is still busy at the end of the debate, such as a search that took longer than a limit of time.
+    In two cases, the process ends without waiting for busy threads: after a signal, once the document is written; and
+    after the debate, if a thread is still busy, for example with a search that exceeded its time limit.
 
     Raises:
         UserError: the file cannot be written, or its suffix is not known.

@@ -20,7 +20,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
 
     Args:
         claims: as the graph `find_claims` returns them, or as a person changed them; each has at least ``claim``.
-        group: the group of the claims: their text.
+        group: the group of all claims: the file or address of their text.
     """
     table = io.StringIO(newline="")
     lines = csv.writer(table)

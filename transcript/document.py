@@ -115,7 +115,7 @@ def lines(document: Document) -> list[Section]:
             if number == document["rounds"]:  # the outcome of the last round comes before any decision
                 sections[-1].lines += decision
                 decision = []
-            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # it led to a new decision
+            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # a question led to a new decision
         for entry in document["debates"]:
             if entry["phase"] == phase:
                 sections[-1].lines += words.concurrent_debate_stop(entry)

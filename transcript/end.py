@@ -127,7 +127,7 @@ def no_verdict_reason(document: Mapping[str, Any]) -> str:
     """Why a finished debate has no verdict."""
     contradicted = document["metrics"].get("undecided") == "contradicted"
     return (
-        "the answer with the greatest weight rests on one origin, which another contradicts"
+        "the answer with the greatest weight rests on one origin, and another origin contradicts it"
         if contradicted
         else "no answer has the most votes"
     )
@@ -183,7 +183,7 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
     Args:
         document: the result.
         by: the agents whose citations to show; by default the agents who decided.
-        most: most citations to show; None for all.
+        most: the maximum number of citations to show; None for all.
     """
     found = verdict_citations(dict(document), fabricated=True)
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -321,19 +321,19 @@ def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str
     task, own, its = document["task"], run["answer"], document["answer"]
     own_words = "none" if own is None else full_answer(task, own)
     if own is None or its is None:
-        return f"{own_words}, as the debate" if own is its else f"{own_words}, unlike the debate"
+        return f"{own_words}, like the debate" if own is its else f"{own_words}, unlike the debate"
     return f"{own_words}, {compared_words(task, own, its)}"
 
 
 def compared_words(task: Task, own: str, its: str) -> str:
     """Whether a control's answer equals its debate's, in words."""
     if same_answer(task, own, its):
-        return "as the debate"
+        return "like the debate"
     return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 
 
 def _relative_usage(beside: Mapping[str, Any]) -> str:
-    """A control's use as multiples of its debate's use, with both amounts in USD."""
+    """A control's usage as multiples of its debate's. For the cost, it also gives both amounts in USD."""
     debate, own = beside["taken"]["debate"], beside["taken"]["control"]
     usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if beside["ratios"]["usd"] is not None else ""
     named = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}

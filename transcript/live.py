@@ -35,7 +35,7 @@ class Live:
         self.speakers = self._words.speakers
         self._shown: set[Hashable] = set()
         self._order: DebateOrder[HeadedLines] | None = (
-            DebateOrder(self._words.at_once[0]) if self._words.at_once else None
+            DebateOrder(self._words.concurrent_phases[0]) if self._words.concurrent_phases else None
         )
 
     def feed(self, update: Mapping[str, Any]) -> list[Line]:
@@ -93,7 +93,7 @@ class Live:
             self._shown.add(key)
             found = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim itself
             lines = [] if found else [*self._words.field_lines(field, turn, update)]
-            if self._order and turn["phase"] in self._words.at_once:
+            if self._order and turn["phase"] in self._words.concurrent_phases:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._with_headings([(heading, lines)])
@@ -114,7 +114,7 @@ class Live:
             yield from lines
 
     def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:
-        """Lines, unless some with this key were shown before."""
+        """Lines, unless lines with this key were shown before."""
         if key not in self._shown:
             self._shown.add(key)
             yield from lines

@@ -21,7 +21,10 @@ class DebateOrder(Generic[T]):
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
     def add_event(self, debate: str, round: int, event: T, *, last: bool = False) -> list[T]:
-        """Adds an event in a round of a debate (``last``: the last one). Returns the events to show now, in order."""
+        """Adds an event in a round of a debate; ``last`` if the debate has no further one.
+
+        Returns the events to show now, in order.
+        """
         self.waiting.setdefault(debate, deque()).append((round, event, last))
         shown = []
         while waiting := self._next():
@@ -32,7 +35,7 @@ class DebateOrder(Generic[T]):
         return shown
 
     def rest(self) -> list[T]:
-        """All waiting events, because the debate that is shown has ended."""
+        """Returns and removes all events that still wait; for the end of all debates."""
         order = sorted(self.waiting, key=lambda name: name != self.debate)
         shown = [event for debate in order for _, event, _ in self.waiting[debate]]
         self.waiting.clear()

@@ -21,7 +21,7 @@ from moot.transcript.line import Line, count_with_noun, line, list_of, own_line
 WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that wins with a verdict."""
 MOST_CITED = 10
-"""Most citations to show; a side's arguments may have many."""
+"""Maximum number of citations shown; a side's arguments may have many."""
 ROUNDING_ERROR = 1e-5
 """A difference that rounding in the document can cause between the sum of the parts and the total."""
 

@@ -26,7 +26,7 @@ class ScoredWords(Words):
         return [field for field in super().entries(turn) if field != "scores" or complete]
 
     def _with_scores(self, turn: Turn) -> Turn:
-        """A turn merged with its scores, which arrive one by one; the turn itself if it belongs to no answer."""
+        """A turn merged with its scores, which arrive one by one; the turn itself if its agent has not answered."""
         return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
     def _known_metrics(self, turn: Turn) -> list[str]:
@@ -54,7 +54,7 @@ class ScoredWords(Words):
         return f"{name} {score_and_threshold(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """Whether the debaters agree, whether the scores make that stable, and what follows."""
+        """Whether the debaters agree, whether their scores confirm the consensus as stable, and what follows."""
         votes = record.get("votes")
         if not votes:
             return
@@ -78,7 +78,7 @@ class ScoredWords(Words):
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _ungated_outcome(self, left: bool) -> str:
-        """The consequence of a consensus that no scores gate."""
+        """What follows if the debaters agree and no score decides; empty if the debate ends."""
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
         return (

@@ -52,14 +52,14 @@ POOLS = {
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
 MOST_TITLES = 5
-"""Most titles that are listed; the rest is counted."""
+"""Maximum number of listed titles; the others are only counted."""
 
 
 class TrialWords(Words):
     """Words for a trial."""
 
     fields = TRIAL_FIELDS
-    at_once = ("primary", "switched")
+    concurrent_phases = ("primary", "switched")
 
     def heading(self, turn: Turn) -> str:
         """See `Words.heading`; every turn of a trial has one."""
@@ -123,7 +123,7 @@ class TrialWords(Words):
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """The ruling on every piece that was weighed, with its weight, except pieces that a discovery left out."""
+        """The rulings, each with its pieces and their weights. Pieces that only discovery found have no weight."""
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
         weighed = [piece for piece in pieces if "weight" in piece]
         for status, does in RULINGS.items():

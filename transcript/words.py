@@ -67,14 +67,14 @@ Place = tuple[str, int]
 
 
 class Words:
-    """Words for debates with a class of settings.
+    """Puts a debate into words. Systems with words of their own have a subclass; see `moot.transcript.kinds`.
 
     Args:
         settings: the settings of the debate.
     """
 
     fields: Sequence[str] = FIELDS
-    at_once: Sequence[str] = ()
+    concurrent_phases: Sequence[str] = ()
     """Phases that run concurrently."""
 
     def __init__(self, settings: Settings) -> None:
@@ -92,7 +92,7 @@ class Words:
         self.decided: dict[str, Turn] | None = None
 
     def update(self, update: Mapping[str, Any]) -> None:
-        """Reads a node's update."""
+        """Stores the turns, rounds, evidence and task of a node's update."""
         self.turns = merge_turns(self.turns, update.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
         if update.get("graph"):
@@ -102,10 +102,10 @@ class Words:
             self.pieces.setdefault(piece["id"], piece)
 
     def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
-        """The reasons of an answer, or a reference to them: each is shown once.
+        """The reasons of an answer; if they were shown before, or the verdict shows them, a reference.
 
-        ``reasons`` has the turn that gave them first, or None if the verdict gives them. ``decided`` is for a debate
-        that still runs: the turns that decide it, whose reasons are shown with the verdict.
+        `self.reasons` maps each reason to the turn that gave it first, or to None if the verdict shows it. While a
+        debate runs, `self.decided` collects the turns that decide it; the verdict shows their reasons.
         """
         reason = clean(reason or "")
         if reason and reason not in self.reasons:

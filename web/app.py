@@ -50,10 +50,10 @@ async def record_debates() -> AsyncIterator[None]:
 
 
 class DebateRecording:
-    """Middleware that records debates from before the server's first run starts until its last run has ended.
+    """Middleware that starts recording debates before the server's first run, and stops after its last run.
 
-    `lifespan` is too short for this: servers start it after their workers, which may already run debates, and end it
-    before the workers.
+    `lifespan` cannot do this: servers start it after their workers, which may already run debates, and end it before
+    the workers.
     """
 
     def __init__(self, app: ASGIApp) -> None:

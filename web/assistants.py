@@ -32,7 +32,7 @@ def create_assistants(url: str) -> dict[str, str]:
         token = os.environ.get(TOKEN, "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None, headers=headers) as client:
-            first.get("/ok")  # fails at once if there is no server; the client would retry for long
+            first.get("/ok")  # fails immediately if there is no server; the client would retry for long
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
-"""The user of a server without users."""
+"""The user that a request has if the server has no users of its own."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user, if `MOOT_USERS` names users; users cannot see each other's debates."""
 BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")

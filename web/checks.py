@@ -52,40 +52,40 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
             list, an input that is not an object, or a thread with nothing to continue.
     """
     for one in body if isinstance(body, list) else [body]:
-        asked = one.get("params", one) if isinstance(one, dict) else None
-        if isinstance(asked, dict):
-            check_input(asked, path)
-            for values, _ in settings_in(asked):
+        params = one.get("params", one) if isinstance(one, dict) else None
+        if isinstance(params, dict):
+            check_input(params, path)
+            for values, _ in settings_in(params):
                 check_loading(values)
-            await check_settings(asked, path, client)
-            await check_thread(asked, path, client)
+            await check_settings(params, path, client)
+            await check_thread(params, path, client)
 
 
-def check_input(asked: Mapping[str, Any], path: str) -> None:
+def check_input(params: Mapping[str, Any], path: str) -> None:
     """Refuses the input of a run if it is not an object. On a thread, a run without input continues from the state.
 
     Raises:
         UserError: it is not an object.
     """
-    given = asked.get("input")
-    starts = path in WITHOUT_THREAD and not asked.get("command")
-    if "assistant_id" in asked and not isinstance(given, dict) and (starts or given is not None):
+    given = params.get("input")
+    starts = path in WITHOUT_THREAD and not params.get("command")
+    if "assistant_id" in params and not isinstance(given, dict) and (starts or given is not None):
         raise UserError('The input is an object: {"claim": "The claim to check."}', kind="invalid_claim")
 
 
-async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
+async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Refuses a run without input that has nothing to continue: an empty thread, or a reply without an interrupt.
 
     Raises:
         UserError: there is nothing to continue.
     """
-    command, found = asked.get("command"), ON_THREAD.match(path)
+    command, found = params.get("command"), ON_THREAD.match(path)
     reply = command.get("resume") if isinstance(command, dict) else None
-    continues = "assistant_id" in asked and asked.get("input") is None and (reply is not None or not command)
-    past = asked.get("checkpoint") or asked.get("checkpoint_id")
+    continues = "assistant_id" in params and params.get("input") is None and (reply is not None or not command)
+    past = params.get("checkpoint") or params.get("checkpoint_id")
     if not continues or past or not (found or path in WITHOUT_THREAD):
         return
-    state = await state_of(found[1], asked, client) if found else EMPTY
+    state = await state_of(found[1], params, client) if found else EMPTY
     if state is None:
         return
     waits = [wait["id"] for task in state["tasks"] for wait in task["interrupts"]]
@@ -99,24 +99,24 @@ async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphCli
         raise UserError(detail, kind="invalid_reply")
 
 
-async def state_of(thread: str, asked: Mapping[str, Any], client: LangGraphClient) -> Mapping[str, Any] | None:
+async def state_of(thread: str, params: Mapping[str, Any], client: LangGraphClient) -> Mapping[str, Any] | None:
     """The state that a run continues from; None if it is not known yet, or if the server itself will refuse the run."""
     try:
         busy = (await client.threads.get(thread))["status"] == "busy"
         return None if busy else dict(await client.threads.get_state(thread))
     except APIError:
-        return EMPTY if asked.get("if_not_exists") == "create" else None
+        return EMPTY if params.get("if_not_exists") == "create" else None
 
 
-async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
+async def check_settings(params: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
     """Checks the settings of a run, a schedule or an assistant; they override the settings of the called assistant.
 
     Raises:
         UserError: an unknown setting, a value out of its range.
     """
     changed = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
-    named = asked.get("graph_id") or asked.get("assistant_id") or changed
-    given = list(settings_in(asked))
+    named = params.get("graph_id") or params.get("assistant_id") or changed
+    given = list(settings_in(params))
     if not given or not isinstance(named, str):
         return
     graph, own = await assistant(named, client)
@@ -154,14 +154,14 @@ def needs_no_local_model(setting: str, value: str) -> bool:
     return setting == "source_summaries" and value in ("model", "none")
 
 
-def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """The mappings with settings in a request, each with whether it contains nothing but settings.
+def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """The mappings with settings in a request, each with a flag: true if it contains only settings.
 
     ``config.configurable``, the older place, also contains values of the server.
     """
-    config = asked.get("config")
+    config = params.get("config")
     older = config.get("configurable") if isinstance(config, dict) else None
-    for values, settings_only in ((asked.get("context"), True), (older, False)):
+    for values, settings_only in ((params.get("context"), True), (older, False)):
         if isinstance(values, dict) and values:
             yield values, settings_only
 

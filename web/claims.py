@@ -25,12 +25,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 LARGEST_FILE = 64 * 2**20
-"""Bytes of a document."""
+"""Maximum size of a document, in bytes."""
 LARGEST_TABLE = 8 * 2**20
-"""Bytes of a table of claims."""
+"""Maximum size of a table of claims, in bytes."""
 MOST_ROWS = 5000
 _reading = asyncio.Semaphore(2)
-"""Documents read at the same time, each in a process."""
+"""Limits how many documents are read at the same time, each in its own process."""
 
 
 async def read_text(request: Request) -> Any:
@@ -49,10 +49,10 @@ async def read_text(request: Request) -> Any:
 
 async def list_sentences(request: Request) -> Any:
     """Every sentence of a text as a claim to choose, without a model; the body is an input of `find_claims`."""
-    asked = parse_json(await body_of(request, LARGEST_FILE))
-    if not isinstance(asked, dict):
+    body = parse_json(await body_of(request, LARGEST_FILE))
+    if not isinstance(body, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")
-    text = check_text(asked)
+    text = check_text(body)
     places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]
@@ -69,12 +69,12 @@ def _read_article_file(name: str, content: bytes) -> ClaimsInput:
 
 async def claims_as_csv(request: Request) -> Response:
     """Edited claims as CSV for ``moot batch``; the body has ``claims`` and ``source``."""
-    asked = parse_json(await body_of(request, LARGEST_TABLE))
-    claims = asked.get("claims") if isinstance(asked, dict) else None
+    body = parse_json(await body_of(request, LARGEST_TABLE))
+    claims = body.get("claims") if isinstance(body, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
         raise UserError('The body is {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")
     try:
-        table = claims_csv(claims, str(asked.get("url") or asked.get("source") or "text"))
+        table = claims_csv(claims, str(body.get("url") or body.get("source") or "text"))
     except (KeyError, TypeError) as error:
         raise UserError(
             "A claim has a field whose type differs from the graph's output.", kind="bad_request"

@@ -37,9 +37,9 @@ ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
 HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
-"""Most bytes of an imported document."""
+"""Maximum size of an imported document, in bytes."""
 PAGE_SIZE = 20
-"""Debates on one page of the list."""
+"""Number of debates on one page of the list."""
 TIME_FORMAT = "%Y%m%dT%H%M%S"
 LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
 

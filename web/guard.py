@@ -78,7 +78,7 @@ def lowercase_names(variable: str) -> frozenset[str]:
 
 
 def is_own(scope: Scope) -> bool:
-    """Whether the server sent the request to itself in this process; outside requests cannot set this."""
+    """Whether the request comes from this server itself. Only its own client can set this root path."""
     return bool(scope.get("root_path") == "/noauth")
 
 

@@ -48,7 +48,7 @@ KEY = re.compile(r"[!-~]{1,200}")
 START_ROUTE = re.compile(r"(?:/threads/(?P<thread>[^/]+))?/runs(?P<how>/wait|/stream)?/?")
 """Routes that start one debate."""
 JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
-"""By the suffix of the starting route, the suffix of the route that joins the run."""
+"""Maps the suffix of each starting route to the suffix of the route that joins its run."""
 RUN = re.compile(r"/runs/([^/]+)")
 WAIT_SECONDS = 10.0
 """Seconds that a request waits until another server has started the debate of the same key."""
@@ -129,7 +129,7 @@ class IdempotencyKeys:
                     del self.first[key]
                     first = None
                 starts_debate = first is None and (row is None or row.status in RESUMABLE)
-                if starts_debate and lock is None:  # the request that had it was just refused
+                if starts_debate and lock is None:  # the request that had the lock was just refused
                     raise other_server_error()
                 if starts_debate and lock:
                     thread = route["thread"] or str(uuid4())
@@ -157,14 +157,14 @@ class IdempotencyKeys:
                 first.run.exception()
 
     async def _answer_shared(
-        self, keys: tuple[str, str], route: re.Match[str], asked: str, body: Any, asgi: Any
+        self, keys: tuple[str, str], route: re.Match[str], fingerprint: str, body: Any, asgi: Any
     ) -> None:
         """As `_answer`, if other processes may have received the key.
 
         Args:
             keys: the key as the table has it, and as it was sent.
             route: the match of `START_ROUTE`.
-            asked: the request's fingerprint.
+            fingerprint: the request's fingerprint.
             body: the request's body.
             asgi: scope, receive and send of ASGI.
         """
@@ -179,8 +179,8 @@ class IdempotencyKeys:
                 if row and running_at and row.status in RESUMABLE and not await is_restarted(*running_at, client)
                 else None
             )
-            state = await asyncio.to_thread(reserve_key, key, asked, thread, stopped_run)
-            if state.fingerprint != asked:
+            state = await asyncio.to_thread(reserve_key, key, fingerprint, thread, stopped_run)
+            if state.fingerprint != fingerprint:
                 raise used_key_error()
             if state.is_ours or state.run:
                 break

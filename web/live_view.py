@@ -29,7 +29,7 @@ EMPTY: Mapping[str, Any] = {
 }
 """An empty document."""
 MOST_SOURCES = 60
-"""Most sources listed while a debate runs; its report has all."""
+"""Maximum number of sources listed while a debate runs; its report has all."""
 
 STEPS: Mapping[str, tuple[str, str]] = {
     "open": ("prepare", "opening models and sources"),
@@ -79,7 +79,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ("person", "waiting for your reply"),
     ),
 }
-"""By node name: the kind of step, and its description in words."""
+"""Maps each node name to the kind of step and its description."""
 
 
 def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
@@ -90,8 +90,9 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
         wanted: headings of the parts to return with cards; the last part always has them.
 
     Returns:
-        ``names`` by agent id, ``most`` rounds, ``timeline``, ``parts``, ``sources``, their number (``count``), the
-        number of quoted ones, and ``warned``.
+        ``names``: each agent's name and facts; ``declared``: the number of declared agents; ``most``: the maximum
+        number of rounds; ``timeline``; ``parts``; ``sources``: the listed sources; ``count``: the number of all
+        sources; ``quoted``: the number of quoted ones; ``warned``: warnings about the verdict.
 
     Raises:
         UserError: the graph or the settings are not known, or the parts are inconsistent.

@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 TOKEN = "MOOT_TOKEN"
 METRICS_TOKEN = "MOOT_METRICS_TOKEN"
 MIN_TOKEN_LENGTH = 16
-"""Least characters of a token."""
+"""Minimum length of a token, in characters."""
 COOKIE = "moot_session"
 SESSION_SECONDS = 7 * 24 * 3600
 """Seconds until a browser has to log in again."""
@@ -115,7 +115,7 @@ class Sessions:
         self._ends: dict[str, float] = {}
 
     def begin(self) -> str:
-        """A new session's id."""
+        """Begins a session; returns its id."""
         if len(self._ends) >= SESSIONS:
             del self._ends[next(iter(self._ends))]
         id = secrets.token_urlsafe(32)

@@ -48,9 +48,9 @@ VERSIONS = ("2025-06-18", "2025-03-26")
 """Protocol versions answered here, the latest first."""
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
-"""Characters of a tool's name."""
+"""Maximum length of a tool's name, in characters."""
 MOST, PAGE_SIZE = 1000, 100
-"""Most assistants that are read, and those per request."""
+"""Maximum number of assistants that are read: in total, and per request."""
 QUOTE = {
     "type": "object",
     "properties": {
@@ -158,24 +158,24 @@ class Tools:
             return await JSONResponse({"detail": "MCP's messages are POSTed here."}, 405)(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
-            asked = json.loads(content)
+            message = json.loads(content)
         except (ValueError, RecursionError):
-            asked = None
+            message = None
         only = Request(scope).query_params.get("tools")
-        answer = await self._call(asked, only, caller_client(scope)) if is_for_tools(asked) else None
+        answer = await self._call(message, only, caller_client(scope)) if is_for_tools(message) else None
         if answer is None and has_own_endpoint():
             return await self.app(scope, replay(content, receive), send)
-        if answer is None and isinstance(asked, dict) and asked.get("id") is None:
+        if answer is None and isinstance(message, dict) and message.get("id") is None:
             return await Response(status_code=202)(scope, receive, send)
         if answer is None:
-            asked = asked if isinstance(asked, dict) else {"id": None}
-            answer = protocol_reply(asked)
-        return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
+            message = message if isinstance(message, dict) else {"id": None}
+            answer = protocol_reply(message)
+        return await JSONResponse({"jsonrpc": "2.0", "id": message["id"], **answer})(scope, receive, send)
 
-    async def _call(self, asked: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
-        given = asked.get("params") or {}
+    async def _call(self, message: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
+        given = message.get("params") or {}
         try:
-            if asked["method"] == "tools/list":
+            if message["method"] == "tools/list":
                 return {"result": {"tools": select_tools(await list_tools(client), only)}}
             result = await call_tool(given.get("name"), given.get("arguments") or {}, client)
         except UserError as error:
@@ -193,26 +193,26 @@ def has_own_endpoint() -> bool:
     return "langgraph_api" in sys.modules
 
 
-def protocol_reply(asked: Mapping[str, Any]) -> dict[str, Any]:
+def protocol_reply(message: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a message that is not about tools: `initialize`, `ping`, or an error for another method."""
-    if asked.get("method") == "initialize":
-        wanted = asked["params"].get("protocolVersion") if isinstance(asked.get("params"), dict) else None
+    if message.get("method") == "initialize":
+        wanted = message["params"].get("protocolVersion") if isinstance(message.get("params"), dict) else None
         version = wanted if wanted in VERSIONS else VERSIONS[0]
         about = {"name": "moot", "version": moot_version()}
         return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}}
-    if asked.get("method") == "ping":
+    if message.get("method") == "ping":
         return {"result": {}}
     return {"error": {"code": NO_METHOD, "message": "This server knows initialize, ping, tools/list and tools/call."}}
 
 
-def is_for_tools(asked: Any) -> bool:
+def is_for_tools(message: Any) -> bool:
     """Whether a message is ``tools/list`` or ``tools/call``."""
     return (
-        isinstance(asked, dict)
-        and asked.get("jsonrpc") == "2.0"
-        and asked.get("id") is not None
-        and asked.get("method") in ("tools/list", "tools/call")
-        and isinstance(asked.get("params") or {}, dict)
+        isinstance(message, dict)
+        and message.get("jsonrpc") == "2.0"
+        and message.get("id") is not None
+        and message.get("method") in ("tools/list", "tools/call")
+        and isinstance(message.get("params") or {}, dict)
     )
 
 
@@ -293,12 +293,12 @@ def tool_schemas(name: str) -> dict[str, Any]:
 
 
 def required_input(name: str) -> str:
-    """The required input of a system's tool."""
+    """The name of the required input of a system's tool."""
     return "text" if name in OTHER_GRAPHS else "claim"
 
 
 def shorten_schema(schema: Any) -> Any:
-    """A schema without titles, and with ``X or null`` as one type, because clients' models read all of it."""
+    """A shorter schema, because clients' models read all of it: no titles, and no `anyOf` for nullable types."""
     if isinstance(schema, list):
         return [shorten_schema(one) for one in schema]
     if not isinstance(schema, dict):
@@ -337,7 +337,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
         UserError: there is no such tool, or it takes no such argument.
         MootError: the server refuses.
     """
-    graph, asked, tools = str(name), str(name), graph_names(others=True)
+    graph, assistant, tools = str(name), str(name), graph_names(others=True)
     if name not in tools:
         own = await user_assistants(client)
         if name not in own:
@@ -345,7 +345,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
                 f"There is no tool {name!r}. {did_you_mean(str(name), [*tools, *own])}See tools/list.",
                 kind="unknown_graph",
             )
-        graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
+        graph, assistant = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
     if required_input(graph) not in arguments:
         raise UserError(f"{name} needs a `{required_input(graph)}`.", kind="invalid_setting")
     known = tool_schemas(graph)["inputSchema"]["properties"]
@@ -359,14 +359,14 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    defaults = await asyncio.to_thread(usual_settings) if asked in tools else {}
+    defaults = await asyncio.to_thread(usual_settings) if assistant in tools else {}
     defaults = {key: value for key, value in defaults.items() if key in fields}
     context = defaults | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
-    if graph in OTHER_GRAPHS and asked == graph and not {"model", "models"} & context.keys():
+    if graph in OTHER_GRAPHS and assistant == graph and not {"model", "models"} & context.keys():
         raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")
     try:
-        document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
+        document: Any = await client.runs.wait(None, assistant, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:
         refusal = error.response.json()
         raise MootError(refusal["detail"], kind=str(refusal.get("kind") or "bad_request")) from error

@@ -65,11 +65,11 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 LARGEST_FILE = 64 * 2**20
-"""Bytes of a file of evidence."""
+"""Maximum size of a file of evidence, in bytes."""
 _reading = asyncio.Semaphore(2)
-"""Files read at the same time, each in a process."""
+"""Limits how many files are read at the same time, each in its own process."""
 THREAD = 36
-"""Characters of a thread's id."""
+"""Length of a thread's id, in characters."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
 DOWNLOADS = {"md": "text/markdown", "html": "text/html", "claimreview": "application/ld+json"}
 STATIC = {
@@ -255,8 +255,8 @@ def _fixed_choices() -> dict[str, Any]:
 
 async def list_debates(request: Request) -> Any:
     """A page of the list of all debates: running, interrupted and finished."""
-    asked = request.query_params.get("page", "1")
-    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
+    digits = request.query_params.get("page", "1")
+    number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else 0
     if number < 1:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
     words = request.query_params.get("q", "")[:LONGEST_TITLE]
@@ -415,8 +415,8 @@ async def download_debate(request: Request) -> Response:
             f"There is no download as {kind[:20]!r}. Known: json, md, html, claimreview.", kind="missing_file"
         )
     await table.find_debate(id, caller_client(request.scope))
-    asked = request.query_params
-    text = await run_in_threadpool(_download, id, kind, asked.get("publisher", ""), asked.get("url", ""))
+    query = request.query_params
+    text = await run_in_threadpool(_download, id, kind, query.get("publisher", ""), query.get("url", ""))
     end = "claimreview.json" if kind == "claimreview" else kind
     name = {"Content-Disposition": f'attachment; filename="moot-{id}.{end}"'}
     return Response(text, media_type=(KINDS | DOWNLOADS)[kind], headers=name)

@@ -148,7 +148,7 @@ def check_free(host: str, port: int) -> None:
 
 def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
-    # imported here, so that earlier errors come at once
+    # imported here, so that earlier errors come without delay
     from moot.nodes._runtime.tracing import set_langsmith_environment
 
     set_langsmith_environment()  # also for LangSmith clients that LangGraph's server creates

@@ -39,13 +39,16 @@ log = logging.getLogger(__name__)
 REQUEST_KEY = "moot_request"
 """The key in a run's metadata under which its debate finds its `RunRequest`."""
 DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
-"""The keys for this in a service, whose debates run in other processes. The ledger checks the debate's owner."""
+"""In a service, whose debates run in other processes: the metadata keys of a request's debate id and idempotency key.
+
+The ledger checks the debate's owner.
+"""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads for resumed debates without a thread."""
 SEARCH_SIZE = 1000
 """Threads per request."""
 LONGEST_LINE = 120
-"""Most characters of a text's first line."""
+"""Maximum length of a text's first line, in characters."""
 RESUMABLE = ("interrupted", "failed")
 """Statuses of debates that can be resumed."""
 
@@ -66,9 +69,9 @@ class Table:
         """Whether other processes share the table, and run debates requested here; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
         self.latest: dict[str, str] = {}
-        """By thread, the id of its last document; the only record of debates that are not in the ledger."""
+        """Maps each thread to the id of its last document; the only record of debates that are not in the ledger."""
         self.locks: dict[str, FileLock] = {}
-        """By idempotency key, the lock that keeps other servers from starting its debate until it has a row."""
+        """Maps each idempotency key to a lock: no other server starts the key's debate before the debate has a row."""
 
     async def unlock(self, key: str | None) -> None:
         """Releases the lock of an idempotency key: its debate has its row, or will not start."""
@@ -76,7 +79,10 @@ class Table:
             await asyncio.to_thread(lock.release)
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
-        """Metadata for a run, by which its debate finds the request; valid once, because threads pass metadata on."""
+        """Metadata for a run, by which its debate finds the request.
+
+        Threads pass metadata on to later runs, so a request in `requests` is used only once.
+        """
         if self.is_shared:
             metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
             return {name: value for name, value in metadata.items() if value}
@@ -90,7 +96,10 @@ class Table:
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger, from the request of its debate; the mode is ``MOOT_LEDGER``, else ``record``."""
+        """A run's use of the ledger: the debate's id and its key from the request, the mode from ``MOOT_LEDGER``.
+
+        The default mode is ``record``.
+        """
         if self.is_shared:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
@@ -281,14 +290,14 @@ async def run_exists(thread: str, run: str, client: LangGraphClient) -> bool:
     return await _exists(client.runs.get(thread, run))
 
 
-async def _exists(asked: Awaitable[Any]) -> bool:
+async def _exists(lookup: Awaitable[Any]) -> bool:
     """Whether a request to the server finds its object.
 
     Raises:
         WorldError: the server failed to look it up.
     """
     try:
-        await asked
+        await lookup
     except InternalServerError as error:
         raise WorldError(
             "The server cannot look that up now: its database may be unreachable.", kind="unreachable", retryable=True
@@ -307,7 +316,7 @@ async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
 
 
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
-    """The document's id and the row of a debate, by its own id, its document's or its thread's (the last debate on it).
+    """Finds a debate by its id, its document's id or its thread's id (then the last debate on the thread).
 
     On a server with users, each user finds the debates of their threads, and debates without a thread.
 

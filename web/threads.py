@@ -145,7 +145,7 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
         saver: the file's saver.
         debates: the last debate of each thread.
         days: days until a thread is removed after its last change or its debate's.
-        most: most bytes of the file.
+        most: the maximum size of the file, in bytes.
     """
     limit = time.time() - days * 86400
     written = await saver.threads()

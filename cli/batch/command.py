@@ -25,8 +25,8 @@ def batch(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV or JSON Lines with a column `claim` and, if present, label, labels, date, speaker, given, group, "
-            "id, graph and settings. With --queue also: status, cancel or retry."
+            help="CSV or JSON Lines with a column `claim`. Optional columns: label, labels, date, speaker, given, "
+            "group, id, graph, settings. With --queue, in place of a file: status, cancel or retry."
         ),
     ],
     id: Annotated[
@@ -42,10 +42,10 @@ def batch(
     workers: Workers = 1,
     at_once: DebatesAtOnce = 4,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of all rows together; for each row: --set budget=N.")
+        int | None, typer.Option(min=1, help="Maximum tokens for all rows together. To limit each row: --set budget=N.")
     ] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all rows together.")] = None,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all rows together.")] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0, help="Maximum USD for all rows together.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum model calls for all rows together.")] = None,
     max_seconds: MaxSeconds = None,
     **options: Any,
 ) -> None:
@@ -94,10 +94,10 @@ def batch(
             if graphs
             else [options["graph"] or default_graph or bundle.graph]
         )
-        asked = input_from_options(options, bundle.task)
+        debate_input = input_from_options(options, bundle.task)
         row_options = BatchOptions(
             [*dict.fromkeys(systems)],
-            asked,
+            debate_input,
             options["settings"] or [],
             named_settings(options),
             {**usual_settings(), **bundle.settings},

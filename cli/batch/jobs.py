@@ -18,7 +18,7 @@ from moot.nodes._runtime.settings import Settings, checked_settings
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
 """An id that can be used as a file name unchanged."""
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNORECASE)
-"""Device names of Windows, and the form of names that `file_name` makes of other ids."""
+"""Ids that cannot be file names: Windows device names, and names of the form that `file_name` gives to other ids."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moot.cli.batch.runner import OnEnd, Rows
 
 MOST_LINE_BYTES = 64 * 2**20
-"""Maximal bytes of a line from a worker."""
+"""Maximum size of a line from a worker, in bytes."""
 CLOSE_SECONDS = 5.0
 """Seconds that a process has to send its telemetry when it is no longer needed."""
 MOST_DEATHS = 2
@@ -90,7 +90,7 @@ class Worker:
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     async def close(self) -> None:
-        """Ends the process; one that has telemetry to send has `CLOSE_SECONDS` seconds to send it."""
+        """Ends the process. If it has telemetry to send, it first gets up to `CLOSE_SECONDS` seconds for that."""
         if telemetry() is not None and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
@@ -98,7 +98,7 @@ class Worker:
         await self.end()
 
     async def end(self) -> None:
-        """Ends the process at once."""
+        """Ends the process immediately."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await asyncio.shield(self._reading)  # other calls of `end` wait for the same task

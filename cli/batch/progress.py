@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 STEPS = 10
-"""Lines that are printed if there is no terminal to draw a bar on."""
+"""Number of lines that are printed if there is no terminal to draw a bar on."""
 
 
 class BatchProgress:
@@ -19,8 +19,8 @@ class BatchProgress:
     Args:
         console: the console to draw on.
         total: number of debates left.
-        budget: most tokens of all rows; None for no limit.
-        max_cost: most USD of all rows; None for no limit.
+        budget: the maximum number of tokens for all rows; None for no limit.
+        max_cost: the maximum cost of all rows in USD; None for no limit.
         spent: tokens and USD that earlier runs of the batch took.
     """
 

@@ -34,7 +34,7 @@ from rich.console import Console
 
 LOCK = ".batch.lock"
 AT_ONCE = 500
-"""Debates whose cost so far is read from the ledger at once."""
+"""Number of debates whose cost so far is read from the ledger in one query."""
 FAILED = 3
 """The exit code if a row has no verdict."""
 
@@ -46,10 +46,10 @@ class Limits:
     Args:
         at_once: debates in flight in each process.
         workers: processes; 1 for this one alone.
-        budget: most tokens of all rows, earlier runs of the batch included.
-        max_cost: most USD of all rows, earlier runs of the batch included.
-        max_calls: most calls of all rows, earlier runs of the batch included.
-        max_seconds: most seconds of this run.
+        budget: the maximum number of tokens for all rows, including earlier runs of the batch.
+        max_cost: the maximum cost of all rows in USD, including earlier runs of the batch.
+        max_calls: the maximum number of calls for all rows, including earlier runs of the batch.
+        max_seconds: the maximum duration of this run, in seconds.
         queue: the address of the queue whose workers run the rows; None to run them here.
     """
 
@@ -103,7 +103,8 @@ class Batch:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            spending: returns, for keys of debates, the cost so far of those that have begun, lost calls included.
+            spending: takes keys of debates; returns the cost so far of each debate that has begun, by its key. The cost
+                includes lost calls.
         """
         self.store.begin()
         jobs = self._jobs()
@@ -134,7 +135,7 @@ class Batch:
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         self.store.add_debate(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
-        known = _spend_of(found or {})  # has USD even if the ledger has none
+        known = _spend_of(found or {})  # the outcome may have USD even if the ledger has none
         self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
@@ -183,7 +184,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             console.print(words, highlight=False)
         end_now(stop.exit_code)
     code = 0 if has_all_verdicts(summary) else FAILED
-    if threads.busy:  # with a search that took longer than a limit of time
+    if threads.busy:  # a search that took longer than its time limit still runs
         end_now(code)
     runner.close()
     return code

@@ -32,12 +32,12 @@ CREATE TABLE IF NOT EXISTS debates (
 CREATE INDEX IF NOT EXISTS by_key ON debates (key);
 """
 ROWS_AT_ONCE = 100
-"""Rows of the table that are read together."""
+"""Number of rows of the table that are read together."""
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table. ``outcomes`` are by system, in order; None for a debate that has not run."""
+    """A row of the table. ``outcomes`` maps each system, in order, to its outcome; None if the debate has not run."""
 
     number: int
     id: str

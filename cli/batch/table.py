@@ -23,11 +23,11 @@ from rich.text import Text
 FILE = "table.csv"
 COLUMNS = (*DEBATE_COLUMNS, "document", "report")
 MOST_SHOWN = 50
-"""Rows on the screen; if there are more, only failed rows are shown."""
+"""Maximum number of rows on the screen; if there are more, only failed rows are shown."""
 LONGEST = 60
-"""Characters of a claim on the screen."""
+"""Maximum length of a claim on the screen, in characters."""
 MOST_FAULTS = 10
-"""Faults that are named on the screen."""
+"""Maximum number of faults named on the screen."""
 LONGEST_FAULT = 300
 NOT_BEGUN = "not begun"
 
@@ -46,9 +46,9 @@ class Summary:
     first: list[TableRow] = field(default_factory=list)
     failed: list[TableRow] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    """By shortened error, the number of rows without a verdict."""
+    """Maps each shortened error to the number of its rows without a verdict."""
     where: dict[str, str] = field(default_factory=dict)
-    """By error, the id of the first row that has it."""
+    """Maps each error to the id of its first row."""
     first_error: str = ""
     """The first error in full, because its end says how to fix it."""
 
@@ -148,7 +148,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:
         if summary.rows > MOST_SHOWN:
-            console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
+            console.print(f"Failed and bad rows (at most {MOST_SHOWN}):")
         console.print(_screen_table(shown, summary))
     for index, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
         text = (

@@ -52,9 +52,7 @@ class ProcessRunner:
             try:
                 while suspects:
                     if not await worker.run_row(suspects[0], rows, on_end):
-                        died = (
-                            f"The row ended {MOST_DEATHS} processes that worked on it ({await worker.exit_reason()})."
-                        )
+                        died = f"{MOST_DEATHS} processes ended while they ran this row ({await worker.exit_reason()})."
                         await on_end(suspects.pop(0), failed_outcome(died, "worker_killed"))
                         break
                     suspects.pop(0)

@@ -34,11 +34,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Most dropped replies, and most unread parts, that are printed."""
+"""Maximum number of printed dropped replies, and of printed unread parts."""
 LONGEST = 160
-"""Characters of a quote on the screen."""
+"""Maximum length of a quote on the screen, in characters."""
 STEPS = 3
-"""Steps for each part of the text."""
+"""Number of steps for each part of the text."""
 NO_MODEL = (
     "The built-in model is too weak to find claims. Name another one with --model provider:name (or as default: moot "
     "config set model NAME), or list every sentence to choose from, without a model: --sentences"
@@ -80,12 +80,12 @@ def find_claims(
     if settings.model == EMBEDDED and not {"model", *settings.models} & {*defaults, *named, *parse_pairs(pairs)}:
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
-    asked = text_of(given, title, date)
+    article = text_of(given, title, date)
     use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
         with ledger_use(use):
-            found = stop.run(runner, _run_graph(asked, settings))
+            found = stop.run(runner, _run_graph(article, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
         note = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
         print(f"moot: interrupted. {note}".rstrip(), file=sys.stderr)  # noqa: T201
@@ -106,11 +106,18 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
         WorldError: a page cannot be fetched.
     """
     check_out(out)
-    asked = check_text(text_of(given, title, date))
-    own: Found = {"speaker": None, "date": asked.get("date"), "filled": [], "also": [], "score": None, "reason": ""}
-    places = sentences_in(asked["text"], asked.get("sections") or [])
+    article = check_text(text_of(given, title, date))
+    own: Found = {
+        "speaker": None,
+        "date": article.get("date"),
+        "filled": [],
+        "also": [],
+        "score": None,
+        "reason": "",
+    }
+    places = sentences_in(article["text"], article.get("sections") or [])
     claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]
-    found = {**asked, "claims": claims, "usage": {"calls": 0}, "error": None}
+    found = {**article, "claims": claims, "usage": {"calls": 0}, "error": None}
     write_claims(found | {key: [] for key in ("left_out", "dropped", "unread", "warnings")}, as_json=as_json, out=out)
     return 0
 
@@ -129,11 +136,11 @@ def check_out(out: Path | None) -> None:
 
 def text_of(given: str, title: str | None, date: str | None) -> Found:
     """The graph's input from a file, an address or standard input."""
-    asked: Found = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
-    return asked | {key: value for key, value in (("title", title), ("date", date)) if value}
+    article: Found = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
+    return article | {key: value for key, value in (("title", title), ("date", date)) if value}
 
 
-async def _run_graph(asked: Found, settings: Settings) -> Found:
+async def _run_graph(article: Found, settings: Settings) -> Found:
     """Runs the graph and returns its output; shows progress if standard error is a terminal."""
     modes: Any = ["values", "updates"]
     values: Found = {}
@@ -142,7 +149,7 @@ async def _run_graph(asked: Found, settings: Settings) -> Found:
         with waiting(Console(stderr=True)) as say:
             say("reading the text")
             async for namespace, mode, chunk in graph.astream(
-                asked, context=settings, stream_mode=modes, subgraphs=True
+                article, context=settings, stream_mode=modes, subgraphs=True
             ):
                 if mode == "values" and not namespace:
                     values = cast(Found, chunk)

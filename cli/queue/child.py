@@ -87,8 +87,8 @@ class QueueRowProcessor:
     async def run_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Runs a row: a debate, or the indexing of a piece of a corpus.
 
-        The answer says whether the outcome is stored, and, if the row was left to another worker, why. This worker then
-        gets no more rows.
+        The answer says whether the outcome is stored. If the row was left to another worker, the answer says why, and
+        this worker gets no more rows.
         """
         try:
             return await self._run_row(row)
@@ -136,12 +136,12 @@ class QueueRowProcessor:
         return {"stored": True}
 
     def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
-        """Whether a row with this outcome, and with it all rows of this worker, is left to other workers. Blocking."""
+        """Whether this worker leaves a row with this outcome, and all its other rows, to other workers. Blocking."""
         may_be_ours = outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         return may_be_ours and self._rows.resign(worker)
 
     def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
-        """The ceilings of a batch, created again while no row of it runs, because its limits may have changed."""
+        """The ceilings of a batch. If no row of it runs, they are created anew, because its limits may have changed."""
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:
             return None

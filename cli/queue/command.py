@@ -20,8 +20,8 @@ def worker(
 ) -> None:
     """Run rows that `moot batch FILE --queue` has queued. Any number of machines can run workers.
 
-    Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get its
-    rows.
+    Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get this
+    worker's rows.
     """
     from moot.cli.signals import Stop
 

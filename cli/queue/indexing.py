@@ -25,7 +25,7 @@ from moot.retrievers._filling import Progress, Target, fill_part
 log = logging.getLogger(__name__)
 
 MOST_QUEUED = 64
-"""Pieces of a corpus in the queue at once: enough to keep workers busy, few enough to keep the database small."""
+"""Number of pieces of a corpus in the queue: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
 POLL_SECONDS = 0.25
 """Seconds between two checks for stored pieces."""
@@ -63,7 +63,7 @@ class FillByQueue:
                 await asyncio.to_thread(rows.forget, batch.id)
 
     async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
-        """Ends earlier attempts, whose pieces may be older: no worker may store them after newer ones."""
+        """Ends earlier runs that index this corpus, so that no worker stores their older pieces after newer ones."""
         earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
         until = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
         for id in earlier:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from moot.cli.batch.run import Limits
 
 QUEUED_AT_ONCE = 500
-"""Rows that are queued in one transaction."""
+"""Number of rows that are queued in one transaction."""
 FETCHED_AT_ONCE = 50
-"""Documents that are fetched at once."""
+"""Number of documents that are fetched in one query."""
 POLL_SECONDS = 0.5
 """Seconds between two checks for rows that have ended."""
 NO_WORKER = (

@@ -31,12 +31,12 @@ PROGRAM = "moot.cli.queue.child"
 POLL_SECONDS = 1.0
 """Seconds between two checks of an empty queue."""
 HEARTBEATS = 6
-"""Heartbeats of a worker within the time after which it counts as dead."""
+"""Number of heartbeats that a worker sends in the time after which a silent worker counts as dead."""
 CONNECT_SECONDS = 5.0
 """Seconds for which procrastinate waits for a connection before it asks again."""
 SILENT_SECONDS = 60.0
 """Seconds without a message after which a process is ended, because its event loop hangs."""
-LOST_ROW = failed_outcome(f"The row was lost {MOST_LOSSES} times with the worker that had it.", "worker_killed")
+LOST_ROW = failed_outcome(f"{MOST_LOSSES} workers were lost while they had this row.", "worker_killed")
 
 
 class QueueWorker:
@@ -58,7 +58,7 @@ class QueueWorker:
         """Number of rows that this worker has run."""
         self._connections = (Postgres(url), Postgres(url, patience=0))
         self._rows = QueuedRows(self._connections[0])
-        self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
+        self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # for metrics and shutdown
         self._config = json.dumps({"queue": url}) + "\n"
         self._workers: list[Worker] = []
         self._load: dict[Worker, int] = {}
@@ -75,7 +75,8 @@ class QueueWorker:
             drain: whether to end as soon as no row waits.
 
         Raises:
-            UserError: a requirement of the rows is missing on this machine, such as a key; other workers get its rows.
+            UserError: this machine lacks a requirement of the rows, such as a key. Other workers get this worker's
+                rows.
             UserError, WorldError: the queue cannot be used, or no process can start.
         """
         await asyncio.to_thread(self._rows.prepare)
@@ -157,7 +158,7 @@ class QueueWorker:
                     await worker.end()
             if answer is None:
                 outcome = failed_outcome(
-                    f"The row ended {MOST_DEATHS} processes that worked on it ({why}).", "worker_killed"
+                    f"{MOST_DEATHS} processes ended while they ran this row ({why}).", "worker_killed"
                 )
                 await asyncio.to_thread(self._rows.end, assigned.key, outcome, None)
         self.done += bool(answer and answer["stored"])
@@ -166,7 +167,7 @@ class QueueWorker:
             self._resigned.set_exception(UserError(f"{answer['resigned']} {note}", kind="invalid_environment"))
 
     async def _ask(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        """A process's answer on a row; else None and the reason: it ended, or was ended because it took too long."""
+        """A process's answer on a row; if it ended, or was ended because it took too long, None and the reason."""
         try:
             async with asyncio.timeout(self.row_seconds):
                 answer = await worker.ask(row)
@@ -179,7 +180,7 @@ class QueueWorker:
 
     @contextlib.asynccontextmanager
     async def _processes(self) -> AsyncIterator[None]:
-        """Starts all processes at once, so that the command fails if one cannot start."""
+        """Starts all processes immediately, so that the command fails if one cannot start."""
         try:
             for _ in range(self.count):
                 await self._start_worker()
@@ -225,7 +226,7 @@ class QueueWorker:
 
 @contextlib.asynccontextmanager
 async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending: asyncio.Event) -> AsyncIterator[Any]:
-    """Procrastinate with the task that runs a row. While the database is unreachable, its queries are repeated.
+    """A Procrastinate app with the task that runs a row. It repeats queries while the database is unreachable.
 
     Args:
         url: the address of the queue.
@@ -269,10 +270,10 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
 
     class Pool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
         async def open(self, wait: bool = False, timeout: float = 0) -> None:
-            await super().open()  # the first query waits
+            await super().open()  # without waiting for connections; the first query waits for one
 
     def pool(**options: Any) -> Any:
-        return Pool(**{**options, "check": None})  # failed queries are repeated
+        return Pool(**{**options, "check": None})  # no check of connections: failed queries are repeated
 
     app = package.App(
         connector=PatientConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_SECONDS, pool_factory=pool)

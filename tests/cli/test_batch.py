@@ -213,7 +213,7 @@ def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tm
     assert done.returncode == 3, done.stderr
     rows = table_of(out)
     assert [row["status"] for row in rows] == ["done"] * 6 + ["failed"] + ["done"] * 6
-    assert "ended 2 processes" in rows[6]["error"]
+    assert "2 processes ended" in rows[6]["error"]
     assert "signal 9" in rows[6]["error"]
 
 

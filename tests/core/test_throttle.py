@@ -150,17 +150,17 @@ def test_many_debates_in_several_processes_lose_no_call(
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     begin = time.time_ns() + int(1e15)  # later than the files' own times
     monkeypatch.setattr("moot.core.shared_waits.time_ns", lambda: begin + int(asyncio.get_running_loop().time() * 1e9))
-    model = Model(retry_after=retry_after)
+    endpoint = SimulatedEndpoint(retry_after=retry_after)
     gates = [Limiter() for _ in range(processes)]
     for gate in gates:
         gate.share = SharedWait("http://127.0.0.1:1/v1", gate)
 
     async def run_processes() -> None:
-        await asyncio.gather(*(model.debate(Limits(), gate=gates[i % processes]) for i in range(count)))
+        await asyncio.gather(*(endpoint.debate(Limits(), gate=gates[i % processes]) for i in range(count)))
 
     run(run_processes())
-    assert len(model.sent) - len(model.refused_at) == CALLS * count
-    assert len(model.sent) <= 1.05 * CALLS * count
+    assert len(endpoint.sent) - len(endpoint.refused_at) == CALLS * count
+    assert len(endpoint.sent) <= 1.05 * CALLS * count
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))

@@ -128,7 +128,7 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
     assert document["metrics"]["undecided"] == "contradicted"
     output = [line.text for line in ending_lines(document)]
     assert output[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
-    assert output[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, which")
+    assert output[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, and")
 
 
 async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) -> None:

@@ -15,7 +15,7 @@ __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "
 
 
 class AnswerWords(NamedTuple):
-    """An answer of a kind: the word of a chip, the verdict of a debate with evidence, and of one without evidence."""
+    """Words for a kind of answer: for its chip, and for the verdict of a debate with and without evidence."""
 
     word: str
     verdict: str

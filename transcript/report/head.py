@@ -309,7 +309,7 @@ def _quotes_heading(kind: str, word: str) -> str:
 
 
 def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes by the stance that a reader's summary assigned; for and against always have a heading."""
+    """Quotes by the stance that the summary for readers assigned; for and against always have a heading."""
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
     left = Group("Quoted, not sorted")

@@ -48,7 +48,7 @@ def control_in_words(document: Mapping[str, Any]) -> str:
         return f"{name} came to no verdict{why}"
     task, own, its = document["task"], run["answer"], document["answer"]
     if own is None or its is None:
-        compared = "as the debate" if own is its else "unlike the debate"
+        compared = "like the debate" if own is its else "unlike the debate"
     else:
         compared = compared_words(task, own, its)
     kind = answer_kind(task, own)

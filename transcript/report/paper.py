@@ -10,9 +10,9 @@ from moot.transcript.report.head import Group, Verdict
 Line = tuple[int, float]
 
 HEIGHT = 261.0
-"""Millimetres between the margins of A4, as set in `look/report.html`."""
+"""Height between the margins of A4, in millimetres, as set in `look/report.html`."""
 MOST_QUOTES = 4
-"""Most quotes of a group, on the first page on paper and folded on a screen."""
+"""Maximum number of quotes of a group on the first printed page, and on a screen before the others are unfolded."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
 """Characters of a line and its height in millimetres, as the style sheet prints them; slightly more than measured."""
 FRAME, HEADING, GAP = 72.0, 18.0, 9.6

@@ -53,7 +53,7 @@ SHOWN_ELSEWHERE = (
     "single_origin",
 )
 LONGEST_TITLE = 120
-"""Most characters of a claim in the page's title."""
+"""Maximum length of a claim in the page's title, in characters."""
 
 
 @dataclass(frozen=True)

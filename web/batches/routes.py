@@ -23,9 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
-"""Most bytes of a batch's claims with their texts."""
+"""Maximum size of a batch's claims with their texts, in bytes."""
 MOST_LISTED = 20
-"""Most batches that are listed."""
+"""Maximum number of batches in the list."""
 
 
 async def start_batch(request: Request) -> Any:
@@ -34,11 +34,11 @@ async def start_batch(request: Request) -> Any:
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
     reads, and optionally ``at_once`` and ``max_cost``.
     """
-    asked = parse_json(await body_of(request, LARGEST))
-    claims = asked.pop("claims", None) if isinstance(asked, dict) else None
+    body = parse_json(await body_of(request, LARGEST))
+    claims = body.pop("claims", None) if isinstance(body, dict) else None
     if not isinstance(claims, list):
         raise UserError('The body is {"id": UUID, "graph": ..., "claims": [{"claim": "..."}]}.', kind="bad_request")
-    batch = await run_in_threadpool(storage.parse_batch, asked)
+    batch = await run_in_threadpool(storage.parse_batch, body)
     if batch.id in await run_in_threadpool(storage.ids):
         await _find_batch(batch.id, request)
         return {"id": batch.id}
@@ -63,8 +63,8 @@ async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
     """
     seen: set[str] = set()
     for job in jobs:
-        asked = repr((job.graph, job.context))
-        if asked not in seen:
+        checked = repr((job.graph, job.context))
+        if checked not in seen:
             try:
                 if job.graph not in graph_names():
                     raise UserError(f"There is no debate system {job.graph[:60]!r}.", kind="unknown_graph")
@@ -73,7 +73,7 @@ async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
                 own = job.row.graph or job.row.settings
                 detail = f"Claim {job.row.number}: {error.detail}" if own else error.detail
                 raise UserError(detail, kind=error.kind) from error
-        seen.add(asked)
+        seen.add(checked)
 
 
 def _client(request: Request) -> LangGraphClient:
@@ -102,11 +102,11 @@ async def _rows_with_outcomes(batch: Batch) -> list[tuple[Job, Outcome]]:
 async def show_batch(request: Request) -> Any:
     """A batch with one ``page`` of its rows, filtered by ``show`` and by the words ``q`` in the claim."""
     batch = await _find_batch(request.path_params["id"], request)
-    asked = request.query_params
-    page, show = asked.get("page", "1"), asked.get("show", "all")
+    query = request.query_params
+    page, show = query.get("page", "1"), query.get("show", "all")
     if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in SHOWN:
         raise UserError(f"`page` is a number from 1, `show` one of {', '.join(SHOWN)}.", kind="bad_request")
-    rows, words = await _rows_with_outcomes(batch), asked.get("q", "")[: storage.LONGEST_NAME]
+    rows, words = await _rows_with_outcomes(batch), query.get("q", "")[: storage.LONGEST_NAME]
     return describe_batch(batch, rows, BATCHES.running_batch(batch.id), page=int(page[:6]), show=show, words=words)
 
 
@@ -136,14 +136,14 @@ async def stop_batch(request: Request) -> Any:
 
 
 async def resume_batch(request: Request) -> Any:
-    """Resumes a batch. Failed rows are retried if they are in the body's ``rows``, or all of them with ``failed``."""
+    """Resumes a batch, and retries failed rows: those in the body's ``rows``, or all if its ``failed`` is true."""
     batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
-    asked = parse_json(content) if content else {}
-    rows = asked.get("rows", []) if isinstance(asked, dict) else None
+    body = parse_json(content) if content else {}
+    rows = body.get("rows", []) if isinstance(body, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
         raise UserError('The body is {"rows": [1, 2]}: the rows to try again.', kind="bad_request")
-    if asked.get("failed"):
+    if body.get("failed"):
         states = [
             (job, status_of(batch, job, one, BATCHES.running_batch(batch.id)))
             for job, one in await _rows_with_outcomes(batch)

@@ -51,7 +51,7 @@ class RunningBatch:
         self.lock = lock
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
         self.active: dict[int, str] = {}
-        """By row, the run of its debate; empty until it has started."""
+        """Maps each row to the run of its debate; empty until the run has started."""
         self.retries: set[int] = set()
         """Failed rows to retry."""
         self.writing = asyncio.Lock()
@@ -70,7 +70,7 @@ class RunningBatch:
             await run_in_threadpool(self.lock.release)
 
     async def change(self, **changed: Any) -> None:
-        """Changes the batch, and stores it."""
+        """Changes fields of the batch, and stores it."""
         self.batch = replace(self.batch, **changed)
         async with self.writing:
             await run_in_threadpool(storage.store_batch, self.batch)

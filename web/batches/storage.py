@@ -50,7 +50,7 @@ class Batch:
         max_cost: USD after which no further claim is started.
         stopped: why no further claim is started; empty if it is not stopped.
         ended: whether every claim was processed.
-        faults: by row, why its debate could not start.
+        faults: maps each row whose debate could not start to the reason.
     """
 
     id: str
@@ -98,14 +98,14 @@ def folder_of(id: str) -> Path:
 # --- blocking ---------------------------------------------------------------------------------------------------------
 
 
-def parse_batch(asked: Any) -> Batch:
-    """Checks a request for a batch and returns the batch, without storing it.
+def parse_batch(body: Any) -> Batch:
+    """Checks the body of a request for a batch and returns the batch, without storing it.
 
     Raises:
         UserError: a field is not valid.
     """
     try:
-        batch = _batch_adapter().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+        batch = _batch_adapter().validate_python({**body, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     except (ValidationError, TypeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]

@@ -21,13 +21,13 @@ from moot.web.batches.running import RunningBatch
 from moot.web.batches.storage import Batch, Job
 
 PAGE_SIZE = 50
-"""Claims on one page."""
+"""Number of claims on one page."""
 SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
 """Filters: all, unfinished, failed and divided claims, and each answer."""
 COLUMNS = (*ROW_COLUMNS, *DEBATE_COLUMNS, "backing", "disagreement", "report")
 """The columns of ``moot batch``, then the verdict's backing, whether a last answer differed, and the report."""
 IN_MEMORY = 16 * 2**20
-"""Bytes above which a ZIP file is written to the disk."""
+"""Size in bytes above which a ZIP file is written to the disk."""
 MARK = "\ufeff"
 """The byte order mark; without it, spreadsheets do not read the file as UTF-8."""
 Rows = Sequence[tuple[Job, Outcome]]

@@ -50,8 +50,8 @@ class Documents:
         self._postgres.close()
 
     def _rows(self, query: str, **values: Any) -> list[Any]:
-        asked = {"person": current_user.get(), **values}
-        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), LOOKUP_PATIENCE)
+        bound = {"person": current_user.get(), **values}
+        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, bound).fetchall(), LOOKUP_PATIENCE)
         return found
 
     def save(self, document: debates.Document) -> str:
@@ -71,10 +71,10 @@ class Documents:
     def write(self, document: debates.Document, run: str | None) -> str:
         """As `debates.write`; returns the document's id."""
         moment, debate = debates.id_time(document), document["id"]
-        asked = {"debate": debate, "person": current_user.get()}
+        parameters = {"debate": debate, "person": current_user.get()}
 
         def transaction(cursor: Any) -> str:
-            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {DEBATE_FILTER} FOR UPDATE", asked)
+            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {DEBATE_FILTER} FOR UPDATE", parameters)
             before = cursor.fetchall()
             done = {id: by for id, status, by in before if status == "done"}
             if document["status"] != "done" and (own := [id for id, by in done.items() if by and by == run]):

@@ -56,15 +56,16 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
         key: the key, as in the table of debates.
         fingerprint: the request's fingerprint.
         thread: the thread for the request's debate.
-        stopped_run: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
+        stopped_run: the key's run, if it stopped before its end and the server does not restart it; the new run
+            replaces it.
 
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "stopped_run": stopped_run}
+    parameters = {"key": key, "fingerprint": fingerprint, "thread": thread, "stopped_run": stopped_run}
 
     def transaction(cursor: Any) -> KeyState:
-        is_ours = bool(cursor.execute(TAKE, asked).rowcount)
+        is_ours = bool(cursor.execute(TAKE, parameters).rowcount)
         cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
         first, debate_thread, run = cursor.fetchone()
         return KeyState(first, debate_thread, run, is_ours)

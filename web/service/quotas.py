@@ -84,7 +84,7 @@ def check_quota(person: str, user: User) -> int:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
         used = _query_spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
-            raise _quota_error(f"{used.debates} debates in 24 hours, and may start {user.debates_a_day}")
+            raise _quota_error(f"started {used.debates} debates in 24 hours, and may start {user.debates_a_day}")
         check_spent(used, user)
         cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
         return int(cursor.fetchone()[0])
@@ -108,7 +108,7 @@ def check_spent(used: Spending, user: User) -> None:
     if user.usd_a_day is not None and used.usd >= user.usd_a_day:
         raise _quota_error(f"spent ${used.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
     if user.tokens_a_day is not None and used.tokens >= user.tokens_a_day:
-        raise _quota_error(f"{used.tokens:,} tokens in 24 hours, and may use {user.tokens_a_day:,}")
+        raise _quota_error(f"used {used.tokens:,} tokens in 24 hours, and may use {user.tokens_a_day:,}")
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
@@ -169,13 +169,13 @@ def uncount_debate(number: int) -> None:
 
 
 def _quota_error(what: str) -> UserError:
-    return UserError(f"You had {what}. Ask the administrator of this server for more.", kind="quota")
+    return UserError(f"You {what}. Ask the administrator of this server for more.", kind="quota")
 
 
 def check_corpora(body: Any, user: User) -> None:
-    """Refuses a request that names a corpus which the user may not read, in settings or in values for a state.
+    """Refuses a request whose settings, or values for a state, name a corpus that the user may not read.
 
-    Values for a state count, because a resumed debate reads its settings there, and a `Send` can carry a source.
+    Values for a state are checked because a resumed debate reads its settings there, and a `Send` can carry a source.
 
     Raises:
         UserError: it names such a corpus.
@@ -183,8 +183,8 @@ def check_corpora(body: Any, user: User) -> None:
     if user.corpora is None:
         return
     for one in body if isinstance(body, list) else [body]:
-        asked = one if isinstance(one, Mapping) else {}
-        named = {*corpora_in([*(asked.get(part) for part in CORPUS_FIELDS), *command_values(asked)])}
+        params = one if isinstance(one, Mapping) else {}
+        named = {*corpora_in([*(params.get(part) for part in CORPUS_FIELDS), *command_values(params)])}
         if others := sorted(named - {*user.corpora}):
             raise UserError(f"You may not read the corpus {others[0][:80]!r}.", kind="unknown_corpus")
 
@@ -220,7 +220,8 @@ def describe_usage(person: str) -> str:
 
 
 class Quotas:
-    """Middleware that refuses requests over a quota, for other users' corpora, or for missing routes, with a sentence.
+    """Middleware that refuses a request, with a sentence, if it exceeds a quota, names a corpus that the user may not
+    read, or calls a route that a service does not have.
 
     Without ``MOOT_DATABASE`` it passes every request on.
     """

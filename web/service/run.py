@@ -104,7 +104,7 @@ def take_runs_without_redis() -> None:
 
 
 def release_runs_without_database() -> None:
-    """Makes Aegra restart a run, on any worker, that failed because Postgres was unreachable.
+    """Makes Aegra restart a run that failed because Postgres was unreachable; any worker may restart it.
 
     Without this function, Aegra would record an error as soon as Postgres is back, even if the debate's verdict is
     stored, or if the debate has not started and is in no list. Aegra finds a run without a recorded end by its lease,
@@ -167,9 +167,9 @@ def keep_leases() -> None:
         if await workers._is_run_terminal(run_id):
             await release(run_id, claim)
 
-    async def execute_claimed(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
+    async def execute_claimed(run_id: str, worker: str, semaphore: asyncio.Semaphore) -> None:
         own_claim.set(f"{worker}-{uuid4().hex}")
-        await execute(run_id, own_claim.get(), at_once)
+        await execute(run_id, own_claim.get(), semaphore)
 
     async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):

@@ -39,7 +39,7 @@ class StartLock:
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
-            # This polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
+            # Polls, because a transaction that waits for the lock would block the indexes that Aegra builds.
             while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (START_LOCK_NUMBER,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:

@@ -42,7 +42,7 @@ class User:
     Args:
         token_sha256: the SHA-256 of the token, in hexadecimal digits.
         corpora: corpora that the user may read; None for all.
-        debates_a_day: most debates started within 24 hours; None for no limit.
+        debates_a_day: the maximum number of debates started within 24 hours; None for no limit.
         tokens_a_day: tokens within 24 hours after which no further debate may start; None for no limit.
         usd_a_day: USD within 24 hours after which no further debate may start. With this limit, models without a
             price are refused. None for no limit.

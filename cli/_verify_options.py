@@ -1,0 +1,116 @@
+"""The options of ``moot verify``. ``moot batch`` takes those of the first group, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from moot.cli.completing import completion_for
+
+# Of every row of a batch, too
+GraphName = Annotated[
+    str | None,
+    typer.Option(
+        help="The debate system; see `moot graphs`.  [default: tool_mad]", autocompletion=completion_for("graphs")
+    ),
+]
+PresetName = Annotated[
+    str | None,
+    typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completion_for("presets")),
+]
+TaskName = Annotated[
+    str | None, typer.Option(help="The kind of answer; see `moot tasks`.", autocompletion=completion_for("tasks"))
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        help='Answers of your own, as CSV ("true,false,unproven"; put a label with a comma in quotation marks), '
+        "or a JSON object that explains each."
+    ),
+]
+Choices = Annotated[list[str] | None, typer.Option(help="An option of a multiple-choice question. Repeatable.")]
+GivenTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FILE|URL",
+        help="A text that comes with the claim: a PDF, HTML, .docx, .csv, .txt or .md file, a .jsonl file of "
+        "objects with `text`, or a page's address. Repeatable.",
+    ),
+]
+ClaimDate = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="When the claim was made: a year, a month or a day, such as 2020-10-25."),
+]
+Speaker = Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")]
+Model = Annotated[
+    str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completion_for("models"))
+]
+SettingPairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting; VALUE is read as JSON if it parses, else as text. Repeatable.",
+        autocompletion=completion_for("settings"),
+    ),
+]
+Corpus = Annotated[
+    str | None,
+    typer.Option(
+        help="The corpus to search; see `moot index`. Without it, demo corpora are searched. With a model of your "
+        "own and no key for web search, Wikipedia is searched instead of the web."
+    ),
+]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file of `moot calibrate`: adds a prediction set and a decision (act or escalate) to the verdict. "
+        "Rejected if the debate's settings differ from the settings that it was fitted on.",
+    ),
+]
+LedgerMode = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="record stores results of calls, so that an interrupted or failed debate resumes without paying "
+        "again; reuse also uses results of other debates; replay makes no calls; off stores nothing.  "
+        "[default: record]",
+    ),
+]
+
+# Of one debate
+Claim = Annotated[str, typer.Argument(help="The claim to check, or the question to answer.")]
+AskMoments = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MOMENTS",
+        help="Points at which to ask you, separated by commas: queries,premises,evidence,remark,verdict.",
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Resume the last unfinished debate of this input, with its settings. Not needed if you repeat the "
+        "same command.",
+    ),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start a new debate, even if one is unfinished.")]
+ControlName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONTROL",
+        help="A control to run after the debate at the same cost, to compare: self_consistency.",
+    ),
+]
+EqualMeasure = Annotated[
+    str | None,
+    typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.  [default: tokens]"),
+]
+DocumentAsJson = Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")]
+DebateOut = Annotated[
+    Path | None,
+    typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
+]
