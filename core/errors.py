@@ -4,7 +4,7 @@ MootError
     UserError    the caller can correct it: a setting, a key, the name of a model or a corpus (exit code 2)
     WorldError   an external cause: an endpoint, a network, a quota (exit code 3)
         ReplyError   a model answered, but the reply cannot be used
-            BudgetExhausted  a model was not called, because too little of a ceiling is left
+            BudgetExhausted  a model was not called, or its reply not awaited: too little of a ceiling is left
 
 The text of each error says what happened, why, and what to do. It can be shown to users unchanged.
 """
@@ -164,7 +164,7 @@ class ReplyError(WorldError):
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
     """A call that was not made, because too little of a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) is
-    left.
+    left; or a call that was sent, but whose reply was not awaited, because `max_seconds` was used up.
     """
 
     def __init__(self, detail: str) -> None:
@@ -172,7 +172,7 @@ class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
 
 
 BUDGET_EXHAUSTED = "budget_exhausted"
-"""The kind of `BudgetExhausted`, and the outcome of a turn whose speaker was not asked."""
+"""The kind of `BudgetExhausted`, and the outcome of a turn whose speaker was not asked, or not awaited."""
 
 
 def copy_error(error: Exception) -> Exception:

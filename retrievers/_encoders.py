@@ -33,7 +33,7 @@ from moot.core.refusals import unreadable
 from moot.core.transport import Connection, open_connection
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._listed import check_model
-from moot.retrievers._local_models import check_hub, loading
+from moot.retrievers._local_models import check_hub, load_alone
 
 logger = logging.getLogger(__name__)
 
@@ -343,8 +343,7 @@ def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
 
 def load_sentence_encoder(name: str) -> SentenceEncoder:
     """A sentence-transformers model by name, loaded once per process. Blocking."""
-    with loading:
-        return _load(name)
+    return load_alone(_load, name)
 
 
 @lru_cache(maxsize=4)

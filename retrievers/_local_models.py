@@ -1,14 +1,20 @@
-"""Models that run in this process: cross-encoders and summarisers. Text encoders are in another module."""
+"""Models that run in this process: cross-encoders and summarisers. Text encoders are in another module.
+
+Loading a model that is not on this machine can take long to fail. So a failure is remembered: until `RETRY_SECONDS`
+later, the error is raised again at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
-from moot.core.errors import WorldError
+from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.retrievers._listed import check_model
 
@@ -17,6 +23,9 @@ T = TypeVar("T")
 
 loading = threading.Lock()
 """A lock: only one model is loaded at a time."""
+RETRY_SECONDS = 300
+"""Seconds after which a model that could not be loaded is tried again."""
+_failures: dict[Any, tuple[float, UserError]] = {}
 
 
 class LocalModel:
@@ -48,12 +57,26 @@ async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T
         UserError: it cannot be loaded, or a server does not list it.
     """
     check_model(name, setting)
+    return await asyncio.to_thread(load_alone, load, name)
 
-    def alone() -> T:
-        with loading:
+
+def load_alone(load: Callable[[str], T], name: str) -> T:
+    """Loads a model while no other is loaded. Blocking. A failure is remembered, except for folders of this machine.
+
+    Raises:
+        UserError: it cannot be loaded, or could not be loaded less than `RETRY_SECONDS` ago.
+    """
+    with loading:
+        failed, error = _failures.get((load, name), (0.0, None))
+        if error is not None and time.monotonic() < failed + RETRY_SECONDS and not Path(name).exists():
+            again = f"moot tries it again {RETRY_SECONDS // 60} minutes after this failure, or after a restart."
+            raise UserError(f"{error.detail} {again}", kind=error.kind)
+        try:
             return load(name)
-
-    return await asyncio.to_thread(alone)
+        except UserError as error:
+            if error.kind != "missing_package":  # fails at once, and can be installed meanwhile
+                _failures[load, name] = time.monotonic(), error
+            raise
 
 
 def check_hub(name: str) -> None:

@@ -55,6 +55,7 @@ def test_every_program_of_the_pages_is_run() -> None:
     }
     run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
     run_here["tutorial.md"] = 1  # tests/installed/test_tutorial.py
+    run_here["running.md"] = 1  # tests/web/test_auth.py
     assert {
         name: number for name, number in programs_by_page.items() if number and name != "commands.md"
     } == UNRUN | run_here

@@ -18,8 +18,8 @@ missing verdict, ``caveat`` a limit of a verdict, ``warning`` a failure in the d
 warnings, ``aside`` a remark about the debate, ``more`` the number of omitted lines.
 """
 
-NOT_ASKED = "not asked: the budget was used up"
-"""Replaces a reply that was not requested because a ceiling left too little."""
+NO_BUDGET = "no answer: the budget was used up"
+"""Replaces a reply that was not requested, or not awaited, because a ceiling left too little."""
 
 
 LINK = re.compile(r"https?://[!-~]{1,2000}")
@@ -116,7 +116,7 @@ def with_reason(what: str, reason: str | None) -> str:
 
 
 def unusable(turn: Turn) -> str:
-    """The text for a reply that could not be used, or was not requested."""
+    """The text for a reply that could not be used, was not requested or not awaited."""
     if turn.get("outcome") == "budget_exhausted":
-        return NOT_ASKED
+        return NO_BUDGET
     return f"no usable reply ({turn.get('outcome', 'unparsed')})"

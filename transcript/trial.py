@@ -11,7 +11,7 @@ from typing import Any
 from moot.nodes._records.entries import PERSON, RoundRecord, Turn
 from moot.nodes._trial.confidence import QUALITIES
 from moot.nodes._trial.counsel import SIDES, is_unadmitted
-from moot.transcript.line import NOT_ASKED, Line, Tone, count_with_noun, line, own_line, titled, with_reason
+from moot.transcript.line import NO_BUDGET, Line, Tone, count_with_noun, line, own_line, titled, with_reason
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words
 
@@ -301,7 +301,7 @@ class TrialWords(Words):
 def unusable(turn: Turn) -> str:
     """The text for a reply that could not be used, or was not requested."""
     if turn.get("outcome") == "budget_exhausted":
-        return f"({NOT_ASKED})"
+        return f"({NO_BUDGET})"
     return f"(no usable reply: {turn.get('outcome', 'unparsed')})"
 
 

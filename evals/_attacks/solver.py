@@ -19,14 +19,7 @@ from moot.evals._attacks.attack import (
 )
 from moot.evals._runs.inspect_side import add_inspect_settings
 from moot.evals._runs.reference import ended_document, newest_log
-from moot.evals._runs.solver import (
-    DebateFailed,
-    Question,
-    debate_solver,
-    run_debate,
-    settings_for_sample,
-    with_sample_seed,
-)
+from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_debate, settings_for_sample
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
@@ -93,7 +86,7 @@ def attacked(
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
         # the seeds of the debate without an attack
-        chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
+        chosen = settings_for_sample(chosen, sample, graph, settings)
         details: dict[str, Any] = {"label": label}
         meaning = original["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label

@@ -23,14 +23,7 @@ from typing import Any, Literal
 from inspect_ai.solver import Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._runs.reference import Reference, References
-from moot.evals._runs.solver import (
-    DebateFailed,
-    Question,
-    debate_solver,
-    run_debate,
-    settings_for_sample,
-    with_sample_seed,
-)
+from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_debate, settings_for_sample
 from moot.graphs import load_graph
 from moot.nodes._models.equal_cost import ceiling_of
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
@@ -139,8 +132,8 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
         except UserError as error:
             raise DebateFailed(f"unknown_budget: {error.detail}") from error
         chosen = checked_settings(system.settings, {**settings, **matching})
+        chosen = settings_for_sample(chosen, sample, name, of, equal, settings)
         evidence = {"given": debate.evidence} if matched.reads_evidence and debate.evidence else {}
-        chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, name, of, equal, settings)
         return await run_debate(system, {**question, **evidence}, chosen)
 
     return debate_solver(run_sample)

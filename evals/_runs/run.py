@@ -106,7 +106,8 @@ class Limits:
             return
         with lasting_ceilings(spent, ceiling, inf if self.max_seconds is None else self.max_seconds) as ceilings:
             if any(before := ceilings.spent):
-                took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}"
+                cost = "" if self.max_cost is None else f", ${before.usd:.6f}"
+                took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}{cost}"
                 tell(f"Earlier runs took up to {took}, which count against the ceilings ({spent.name}).")
             yield
 

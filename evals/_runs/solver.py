@@ -69,9 +69,7 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
-        return await run_debate(
-            system, question, with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
-        )
+        return await run_debate(system, question, settings_for_sample(chosen, sample, graph, settings))
 
     return debate_solver(run_sample)
 
@@ -144,25 +142,30 @@ def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[s
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 
-def settings_for_sample(settings: Settings, sample: TaskState) -> Settings:
-    """The settings for one sample: evidence from the claim's day or later is left out, unless the settings name another
-    day."""
+def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> Settings:
+    """The settings for one sample: the day before which its evidence was published, and a seed of its own.
+
+    Args:
+        settings: the system's settings, with the run's seed.
+        sample: the sample.
+        system: values that identify the system among systems with the same seed.
+    """
+    return _with_seed(_with_day(settings, sample), sample, system)
+
+
+def _with_day(settings: Settings, sample: TaskState) -> Settings:
+    """Leaves out evidence from the claim's day or later, unless the settings name another day."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
     return settings.model_copy(update={"published_before": date.fromisoformat(day)})
 
 
-def with_sample_seed(settings: Settings, sample: TaskState, *system: Any) -> Settings:
-    """The settings for one sample: a seed of its own, derived from the run's seed, the sample and the system. Without a
-    run's seed, the settings are unchanged.
+def _with_seed(settings: Settings, sample: TaskState, system: Sequence[Any]) -> Settings:
+    """Derives a seed from the run's seed, the system, and the sample's id and epoch; nothing changes without a run's
+    seed.
 
     A debate that runs again with the settings in its document sends the same seeds.
-
-    Args:
-        settings: the system's settings, with the run's seed.
-        sample: the sample, of which only id and epoch are used.
-        system: values that identify the system among systems with the same seed.
     """
     if settings.seed is None:
         return settings

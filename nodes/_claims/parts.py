@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall, reservation_record
+from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
 from moot.nodes._models.fitting import max_reply_tokens
 from moot.nodes._models.speaker import Speaker, own_response_format
@@ -45,7 +46,7 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> C
         BudgetExhausted: the ceilings leave too little for all of them.
     """
     own, whole = Ceilings(parent=run.ceilings), run.ceilings
-    budget: dict[str, Any] = {"prices": whole.prices, "kept": [reservation_record(call) for call in calls]}
+    budget: dict[str, Any] = {"prices": whole.prices, "kept": [asdict(call) for call in calls]}
     before = whole.refused
     while True:
         try:

@@ -20,7 +20,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall
+from moot.nodes._models.ceilings import REPLY_TOKENS, TOO_LATE, Ceilings, PlannedCall
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
 from moot.nodes._models.fitting import fit_messages, max_reply_tokens
@@ -28,7 +28,7 @@ from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import without_environment_keys
 from moot.nodes._models.seeds import CallSeeds, with_seed
 from moot.nodes._models.session import Session
-from moot.nodes._models.spend import Spend
+from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call, LeftOut
 from moot.nodes._runtime.trace import named_runs
 
@@ -48,6 +48,38 @@ MOST_REFUSALS = 4
 NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
 """The length of the chain of calls that depend on each other."""
+
+NOT_REPEATED = "The call failed and was not repeated: the time of `max_seconds` was used up."
+NOT_AWAITED = (
+    "The call was sent, but its reply was not awaited: the time of `max_seconds` was used up. The endpoint may charge "
+    "for it; ceilings count the {tokens:,.0f} tokens reserved for it."
+)
+
+
+class Requests:
+    """The requests of one call.
+
+    Args:
+        send: sends one request.
+    """
+
+    def __init__(self, send: Sending) -> None:
+        self._send = send
+        self.sent = 0
+        self.unanswered = False
+        """Whether the last request got neither a reply nor an error."""
+
+    async def send(self, chat: BaseChatModel) -> BaseMessage:
+        """Sends a request, and notes it."""
+        self.sent += 1
+        self.unanswered = True
+        try:
+            message = await self._send(chat)
+        except Exception:
+            self.unanswered = False
+            raise
+        self.unanswered = False
+        return message
 
 
 @dataclass
@@ -169,30 +201,43 @@ class Caller:
         Telemetry may show the messages, if they are known.
 
         Raises:
-            BudgetExhausted: a ceiling leaves too little for it.
+            BudgetExhausted: a ceiling leaves too little for it, or `max_seconds` is used up before its reply arrives.
         """
         ceilings = self.ceilings
         if not ceilings.bounded:
             return await self._call(send, messages)
         reservation, started = await ceilings.reserve(planned), time.perf_counter()
-        spent = reservation.spend  # the cost of a call that was cancelled is not known
+        spent, requests = reservation.spend, Requests(send)  # the cost of a call that was cancelled is not known
         try:
             if self._record_sent and ceilings.counted:
                 await self._record_sent(reservation.spend)
             async with asyncio.timeout_at(reservation.until):
-                message, call = await self._call(send, messages)
+                message, call = await self._call(requests.send, messages)
             spent = ceilings.real_cost(reservation, call)
         except MootError:
             spent = Spend(calls=1)
             raise
         except TimeoutError as error:
-            detail = "It took longer than `max_seconds` allows."
-            self.ledger.add_call({**self._call_record(None, started, 1), "outcome": "failed", "detail": detail})
-            ceilings.left_out[self.role] += 1
+            cut = self._cut_call(requests, started, reservation.spend, planned.reply)
+            spent = spent_by(cut, ceilings.prices)
+            for one in cut:
+                self.ledger.add_call(one)
+            ceilings.leave_out(self.role, awaited=not cut)
+            detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
             ceilings.release_reservation(reservation, spent, time.perf_counter() - started)
         return message, call
+
+    def _cut_call(self, requests: Requests, started: float, reserved: Spend, reply: int) -> list[Call]:
+        """The record of a call that `max_seconds` cut; empty if no request was sent."""
+        if not requests.sent:
+            return []
+        call: Call = {**self._call_record(None, started, requests.sent), "outcome": "failed", "detail": NOT_REPEATED}
+        if requests.unanswered:
+            call["reserved"] = {"prompt_tokens": int(reserved.tokens) - reply, "completion_tokens": reply}
+            call["detail"] = NOT_AWAITED.format(tokens=reserved.tokens)
+        return [call]
 
     def _count_outcome(self, outcome: str) -> None:
         if seen := telemetry():

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from moot.core.errors import BudgetExhausted
@@ -32,8 +32,7 @@ UNCOUNTED_SHARE = 0.8
 """Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this: a margin for dense texts."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
-
-
+TOO_LATE = "The call was not made: the time of `max_seconds` is used up."
 NO_LOCK = nullcontext()
 
 
@@ -94,8 +93,8 @@ class Ceilings:
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
     left_out: Counter[str] = field(default_factory=Counter)
-    """Roles whose calls were refused, and how often."""
-
+    """Roles whose calls were refused or not awaited, and how often; `not_awaited` counts the latter."""
+    not_awaited: Counter[str] = field(default_factory=Counter)
     adds_earlier_runs: bool = True
     """Whether costs of earlier runs are added when a debate is resumed; if not, ``spent`` has them already."""
 
@@ -238,10 +237,15 @@ class Ceilings:
                 take,
             )
         except BudgetExhausted:
-            self.left_out[planned.role] += 1
+            self.leave_out(planned.role)
             raise
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Reservation(need, None if until == math.inf else end)
+
+    def leave_out(self, role: str, *, awaited: bool = True) -> None:
+        """Counts a call that was refused, or not ``awaited``."""
+        self.left_out[role] += 1
+        self.not_awaited[role] += not awaited
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
@@ -280,11 +284,12 @@ class Ceilings:
         Args:
             planned: the first call.
             calls: the calls from the ledger.
-            left_out: whether the earlier run also refused a call.
+            left_out: whether the earlier run also refused a call, or did not await one.
         """
         if not self.bounded:
             return
-        self.left_out += Counter([planned.role] * left_out)
+        if left_out:
+            self.leave_out(planned.role, awaited=not calls)
         if calls:
             self._deciding_calls.pop((planned.role, planned.prompt), None)
             self._remember_call(planned)
@@ -330,7 +335,7 @@ class Ceilings:
             if short is None or late:
                 for level in self._levels():
                     level.refused = level.refused or time.monotonic() >= level._deadline(False)
-                raise BudgetExhausted("The call was not made: the time of `max_seconds` is used up.")
+                raise BudgetExhausted(TOO_LATE)
             if await short.request_more(need, need.minus(short._available().plus(own))):
                 continue
             in_flight = short.in_flight()._replace(calls=0)
@@ -493,8 +498,3 @@ def debates_within(ceilings: Ceilings) -> Iterator[Ceilings]:
 def open_ceilings() -> Ceilings:
     """The ceilings of a new debate, within the shared ceilings; it has no bounds of its own yet."""
     return Ceilings(parent=_shared.get())
-
-
-def reservation_record(planned: PlannedCall) -> dict[str, Any]:
-    """A call with a reservation, as plain JSON."""
-    return asdict(planned)

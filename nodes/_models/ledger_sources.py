@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from moot.core.errors import MootError, error_from_record
-from moot.core.ledger import StoredCall, key_of
+from moot.core.ledger import Key, StoredCall, key_of
 from moot.core.ledger.records import FAILED
 from moot.nodes._models.debate_ledger import DebateLedger
 from moot.retrievers import Evidence, Retriever
@@ -35,16 +35,9 @@ class LedgerSource:
         async def find() -> list[Evidence]:
             entry = await self.debate_ledger.find(key, words_for_search(self.name, query))
             if entry is not None:
-                found: list[Evidence] = value_of(entry)
-                return found
-            about = {"source": self.name, "query": query[:200]}
-            try:
-                found = await self.source.search(query, k)
-            except MootError as error:
-                await self.debate_ledger.store_failure(key, error.record(""), about)
-                raise
-            await self.debate_ledger.store_result(key, found, about)
-            return found
+                stored: list[Evidence] = value_of(entry)
+                return stored
+            return await search_and_store(self.source, self.debate_ledger, key, query, k)
 
         found, _ = await self.debate_ledger.once(key.hash, find)
         return copy.deepcopy(found)
@@ -79,14 +72,25 @@ class LedgerCorpus:
         if self.source is None:
             found: list[Evidence] = value_of(await self.debate_ledger.replayed(key, words_for_search(self.name, query)))
             return found
-        about = {"source": self.name, "query": query[:200]}
-        try:
-            found = await self.source.search(query, k)
-        except MootError as error:
-            await self.debate_ledger.store_failure(key, error.record(""), about)
-            raise
-        await self.debate_ledger.store_result(key, found, about)
-        return found
+        return await search_and_store(self.source, self.debate_ledger, key, query, k)
+
+
+async def search_and_store(
+    source: Retriever, debate_ledger: DebateLedger, key: Key, query: str, k: int
+) -> list[Evidence]:
+    """The results of a source, after they are written to the ledger; a failure is written, too.
+
+    Raises:
+        UserError, WorldError: the source failed.
+    """
+    about = {"source": source.name, "query": query[:200]}
+    try:
+        found = await source.search(query, k)
+    except MootError as error:
+        await debate_ledger.store_failure(key, error.record(""), about)
+        raise
+    await debate_ledger.store_result(key, found, about)
+    return found
 
 
 async def open_ledger_corpus(

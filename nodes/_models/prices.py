@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import cast
 
 from moot.core.errors import UserError
 from moot.nodes._models.ledger import tokens_of
@@ -118,9 +119,18 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
     return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
 
 
+def calls_at_most(calls: Iterable[Call]) -> list[Call]:
+    """The calls except shared calls; a call whose reply was not awaited has the tokens that were reserved for it."""
+    return [cast(Call, {**call, **call.get("reserved", {})}) for call in calls if not call.get("shared")]
+
+
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known. They are zero for shared calls, and for failed calls without a count."""
-    if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
+    """Whether the tokens of a call are known.
+
+    They are zero for shared calls, and for failed calls without a count, unless the reply was not awaited
+    (``reserved``).
+    """
+    if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
 
@@ -128,8 +138,8 @@ def is_counted(call: Call) -> bool:
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
     """The cost of calls, in USD; None if tokens or a price are unknown for any of them.
 
-    A failed call costs nothing, unless its tokens are known. The charges of an endpoint for attempts that
-    failed before a call succeeded are unknown.
+    A failed call costs nothing, unless its tokens are known or its reply was not awaited. The charges of an endpoint
+    for attempts that failed before a call succeeded are unknown.
 
     Args:
         calls: from the result document.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moot.nodes._models.contexts import BYTES_PER_TOKEN
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import Price, cost_of, costs_of
+from moot.nodes._models.prices import Price, calls_at_most, cost_of, costs_of
 from moot.nodes._records.entries import Call
 
 
@@ -51,8 +51,11 @@ def reservation(
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """The cost of calls except shared calls; USD are 0 if there are no prices."""
-    sent = [call for call in calls if not call.get("shared")]
+    """The cost of calls except shared calls; USD are 0 if there are no prices.
+
+    A call whose reply was not awaited costs what was reserved for it.
+    """
+    sent = calls_at_most(calls)
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 

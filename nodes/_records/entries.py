@@ -55,13 +55,21 @@ class LeftOut(TypedDict):
     said: int
 
 
+class Reserved(TypedDict):
+    """The most tokens that a call may have taken whose reply was not awaited."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
 class Call(TypedDict):
     """One exchange with a model, successful or not.
 
     Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
     ``from_ledger``: an earlier run made the call and paid for it. ``shared``: an equal call was sent at the same time,
-    and has the tokens.
+    and has the tokens. ``reserved``: the call was sent, but its reply was not awaited, because `max_seconds` was used
+    up; its cost is not known, and ceilings count these tokens.
     """
 
     node: str
@@ -81,6 +89,7 @@ class Call(TypedDict):
     left_out: NotRequired[LeftOut]
     from_ledger: NotRequired[bool]
     shared: NotRequired[bool]
+    reserved: NotRequired[Reserved]
 
 
 class Warned(TypedDict):

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
-from moot.nodes._models.ceilings import SETTINGS, Ceilings, PlannedCall, reservation_record
+from moot.nodes._models.ceilings import SETTINGS, Ceilings, PlannedCall
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes._models.session import current_ceilings
 from moot.nodes._models.spend import NOTHING, Spend, in_words, spent_by
@@ -68,7 +69,7 @@ async def open_budget(
         return None
     costs = bounds["usd"] is not None or ceilings.costs_money
     prices = await asyncio.to_thread(_prices_of, models) if costs else {}
-    budget = {**bounds, "prices": prices, "kept": [reservation_record(call) for call in deciding]}
+    budget = {**bounds, "prices": prices, "kept": [asdict(call) for call in deciding]}
     need = [call.spend(prices) for call in deciding]
     for name in ("tokens", "usd", "calls"):
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
@@ -102,7 +103,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
     """The error if a bound in tokens or USD cannot be enforced after these calls; None if it can, or without bounds."""
-    if not ceilings.metered or all(map(is_counted, calls)):
+    if not ceilings.metered or all(is_counted(call) or "reserved" in call for call in calls):
         return None
     return UserError(
         "The endpoint does not say how many tokens a call took, so a budget cannot be enforced. Unset `budget` and "
@@ -130,7 +131,7 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        ceilings.left_out[name] += 1
+        ceilings.leave_out(name, awaited=False)
         raise BudgetExhausted(f"The {name} took longer than `max_seconds` allows.") from error
 
 
@@ -166,7 +167,7 @@ def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
 
 
 def was_cut(turn: Mapping[str, Any]) -> bool:
-    """Whether a turn's speaker was not called because a ceiling left too little."""
+    """Whether a turn's speaker was not called, or its reply not awaited, because a ceiling left too little."""
     return bool(turn.get("outcome") == BUDGET_EXHAUSTED)
 
 
@@ -191,11 +192,17 @@ def spent_against(
     }
 
 
-def refused_calls_warning(left_out: Mapping[str, int]) -> str:
-    """The warning of refused calls, with their roles.
+def refused_calls_warning(left_out: Counter[str], not_awaited: Counter[str]) -> str:
+    """The warning of calls that a ceiling refused or cut, with their roles.
 
     Args:
-        left_out: the number of refused calls by role.
+        left_out: the number of these calls by role.
+        not_awaited: those of them that had begun when `max_seconds` was used up.
     """
-    who = (f"{role} ({count})" if count > 1 else role for role, count in sorted(left_out.items()))
-    return f"The budget did not allow for every call. Not called: {', '.join(who)}."
+    parts = {"Not called": left_out - not_awaited, "Begun, but not awaited, as `max_seconds` was used up": not_awaited}
+    said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)
+    return f"The budget did not allow for every call.{said}"
+
+
+def _roles_in_words(count_by_role: Mapping[str, int]) -> str:
+    return ", ".join(f"{role} ({count})" if count > 1 else role for role, count in sorted(count_by_role.items()))

@@ -234,7 +234,7 @@ def close_node() -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        cut = run.ceilings.left_out
+        cut, not_awaited = run.ceilings.left_out, run.ceilings.not_awaited
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | completed_fields(state)
@@ -244,7 +244,10 @@ def close_node() -> Node:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
-        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_calls_warning(cut)}] if cut else []
+        warned = []
+        if cut:
+            detail = refused_calls_warning(cut, not_awaited)
+            warned.append({"kind": "budget_exhausted", "where": "close", "detail": detail})
         if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})
         if warned:

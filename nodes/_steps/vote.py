@@ -89,7 +89,7 @@ def vote_node(
         if all(vote["group"] is None for vote in votes):
             answers = answers_of(state["turns"])
             if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
-                raise WorldError("A ceiling was reached before any agent was called. Raise it.", kind=BUDGET_EXHAUSTED)
+                raise WorldError("A ceiling was reached before any agent answered. Raise it.", kind=BUDGET_EXHAUSTED)
             raise ReplyError(
                 "No agent gave a usable answer, so there is nothing to count. "
                 "Try another model, or another value of `structured_output`.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +17,18 @@ from tests.faults.kills import LATENCY_MS, calls_of
 from tests.faults.record import Fault, Result, first_failed
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
-MOST_SENT = {"max_calls": 1.0, "budget": 1.05}
+MOST_SENT = {"max_calls": 1.0, "budget": 1.05, "max_cost": 1.05}
 """How many times the ceiling may be sent: tokens are estimated before a call and counted after it."""
-RANGES = {"max_calls": (2, 20), "budget": (1500, 15_000)}
-"""The range from which a ceiling is drawn."""
-NO_LIMIT = 1_000_000
-"""A ceiling that no debate reaches."""
+CEILINGS = (*MOST_SENT,)
+MICRO = 1_000_000
+PRICE = {"input": 1, "output": 4}
+"""USD for a million tokens of the scripted model."""
+RANGES = {"max_calls": (2, 20), "budget": (1500, 15_000), "max_cost": (4000 / MICRO, 25_000 / MICRO)}
+"""The range from which a debate's ceiling is drawn."""
+EVALUATION_RANGES = {"max_calls": (2, 20), "budget": (1500, 7000), "max_cost": (3000 / MICRO, 14_000 / MICRO)}
+"""The range from which an evaluation's ceiling is drawn, which is too low for all its samples."""
+NO_LIMIT = 500
+"""A multiple of a ceiling that no debate reaches."""
 LOST = "Calls whose replies were lost when the debate was stopped"
 SAMPLES = 24
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
@@ -33,23 +41,26 @@ class Kills:
     """A debate or an evaluation under a ceiling, and when it is killed.
 
     Args:
-        ceiling: max_calls or budget.
+        ceiling: max_calls, budget or max_cost.
         most: its value.
         after: for each kill, the number of calls since the last one.
         signals: for each kill, its signal.
     """
 
     ceiling: str
-    most: int
+    most: float
     after: Sequence[int]
     signals: Sequence[signal.Signals]
 
 
-def draw_kills(draw: random.Random, ceiling: str) -> Kills:
+def draw_kills(draw: random.Random, ceiling: str, ranges: Mapping[str, tuple[float, float]] = RANGES) -> Kills:
     """Draw a ceiling, and one to three kills."""
     number = draw.randint(1, 3)
     after = [draw.randint(1, 6) for _ in range(number)]
-    return Kills(ceiling, draw.randint(*RANGES[ceiling]), after, draw.choices(SIGNALS, k=number))
+    most = draw.uniform(*ranges[ceiling])
+    return Kills(
+        ceiling, round(most, 6) if ceiling == "max_cost" else int(most), after, draw.choices(SIGNALS, k=number)
+    )
 
 
 def end_after_kills(kills: Kills, words: Sequence[str], here: Place) -> Ended:
@@ -64,11 +75,24 @@ def end_after_kills(kills: Kills, words: Sequence[str], here: Place) -> Ended:
     return here.run(*words)
 
 
-def usage_at(here: Place) -> dict[str, int]:
-    """The calls and the tokens that the endpoint received."""
+@contextmanager
+def priced_place(folder: Path) -> Iterator[Place]:
+    """An endpoint whose model has a price."""
+    with place(folder, latency_ms=LATENCY_MS) as here:
+        prices = here.folder / "prices.jsonl"
+        prices.write_text(json.dumps({"model": "openai:stub", **PRICE}))
+        here.environment["MOOT_PRICES"] = str(prices)
+        yield here
+
+
+def usage_at(here: Place) -> dict[str, float]:
+    """The calls, the tokens and the USD of what the endpoint received."""
     chats = [call for call in calls_of(here.stub) if call["kind"] == "chat"]
-    sizes = [call[part] for call in chats for part in ("prompt_chars", "reply_chars")]
-    return {"max_calls": len(chats), "budget": sum(size // BYTES_PER_TOKEN + 1 for size in sizes)}
+    prompts, replies = (
+        sum(call[part] // BYTES_PER_TOKEN + 1 for call in chats) for part in ("prompt_chars", "reply_chars")
+    )
+    usd = (prompts * PRICE["input"] + replies * PRICE["output"]) / MICRO
+    return {"max_calls": len(chats), "budget": prompts + replies, "max_cost": usd}
 
 
 def excess_error(kills: Kills, here: Place) -> str:
@@ -79,12 +103,12 @@ def excess_error(kills: Kills, here: Place) -> str:
 
 def debate_error(system: str, kills: Kills, folder: Path) -> str:
     """Kill a debate under a ceiling; return the first error."""
-    with place(folder, latency_ms=LATENCY_MS) as here:
+    with priced_place(folder) as here:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
         if too_much := excess_error(kills, here):
             return too_much
         if ended.code == 3 and LOST in ended.errors:  # the deciding call was sent, and its reply was lost
-            ended = here.verify(system, **{kills.ceiling: NO_LIMIT})
+            ended = here.verify(system, **{kills.ceiling: NO_LIMIT * kills.most})
         answer = (ended.document or {}).get("answer")
         refused = ended.code == 2 and not here.served() and kills.ceiling in ended.errors
         return first_failed(
@@ -96,10 +120,11 @@ def debate_error(system: str, kills: Kills, folder: Path) -> str:
 
 def evaluation_error(kills: Kills, folder: Path) -> str:
     """Kill an evaluation under a ceiling; return the first error."""
-    with place(folder, latency_ms=LATENCY_MS) as here:
+    with priced_place(folder) as here:
         data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
         words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
-        words += ["--logs", str(here.folder / "logs"), "--at-once", "4", "--max-calls", str(kills.most)]
+        words += ["--logs", str(here.folder / "logs"), "--at-once", "4"]
+        words += [f"--{kills.ceiling.replace('_', '-')}", str(kills.most)]
         ended = end_after_kills(kills, words, here)
         return excess_error(kills, here) or first_failed(
             ("Traceback" not in ended.errors, ended.errors),
@@ -109,34 +134,39 @@ def evaluation_error(kills: Kills, folder: Path) -> str:
 
 def kill_debates(folder: Path, quick: bool) -> Result:
     """Kill debates under ceilings."""
-    times, draw, wrong = 4 if quick else 24, random.Random(23), ""
+    times, draw, wrong = 4 if quick else 27, random.Random(23), ""
     for number in range(times):
         system = ("tool_mad", "proclaim", "madke")[number % 3]
-        kills = draw_kills(draw, (*MOST_SENT,)[number % 2])
+        kills = draw_kills(draw, CEILINGS[(number + number // 3) % 3])
         wrong = wrong or debate_error(system, kills, folder / str(number))
     return Result(times, "the calls that the ceilings did not allow", wrong)
 
 
 def kill_evaluations(folder: Path, quick: bool) -> Result:
     """Kill evaluations under ceilings."""
-    times, draw, wrong = 1 if quick else 4, random.Random(24), ""
+    times, draw, wrong = 3 if quick else 12, random.Random(24), ""
     for number in range(times):
-        wrong = wrong or evaluation_error(draw_kills(draw, "max_calls"), folder / str(number))
+        kills = draw_kills(draw, CEILINGS[number % 3], EVALUATION_RANGES)
+        wrong = wrong or evaluation_error(kills, folder / str(number))
     return Result(times, "the samples that the ceilings did not allow", wrong)
 
 
 FAULTS = [
     Fault(
         "kills under ceilings",
-        "debates with `max_calls` or `budget` are killed up to three times, and the same command is run again",
-        "the calls stay within the ceiling (tokens: at most 5% more); each debate ends with a verdict, or with an "
-        "error before the first call; if the deciding call was lost, the same command decides under a higher ceiling",
+        "debates with `max_calls`, `budget` or `max_cost` are killed up to three times, and the same command is run "
+        "again",
+        "the calls stay within the ceiling (tokens and USD: at most 5% more); each debate ends with a verdict, or with "
+        "an error before the first call; if the deciding call was lost, the same command decides under a higher "
+        "ceiling",
         kill_debates,
     ),
     Fault(
         "kills of moot eval run under ceilings",
-        "evaluations with `--max-calls` are killed up to three times, and the same command is run again",
-        "the calls stay within the ceiling; the exit code says that samples are missing",
+        "evaluations with `--max-calls`, `--budget` or `--max-cost` are killed up to three times, and the same command "
+        "is run again",
+        "the calls stay within the ceiling (tokens and USD: at most 5% more); the exit code says that samples are "
+        "missing",
         kill_evaluations,
     ),
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from moot.nodes._models.speaker import repeat_request
 
-from tests.faults.ceilings import Kills, debate_error
+from tests.faults.ceilings import Kills, debate_error, evaluation_error
 from tests.faults.debates import SYSTEMS, place, words_of
 from tests.faults.kills import Moment, kill, moments, sent_by, start_by_resume, stored_by
 
@@ -69,3 +69,8 @@ def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
 def test_a_budget_holds_over_kills(tmp_path: Path) -> None:
     kills = Kills("budget", 4000, after=[3], signals=[signal.SIGKILL])
     assert debate_error("madke", kills, tmp_path / "here") == ""
+
+
+def test_the_cost_of_a_killed_evaluation_stays_within_its_ceiling(tmp_path: Path) -> None:
+    kills = Kills("max_cost", 0.008, after=[3], signals=[signal.SIGKILL])
+    assert evaluation_error(kills, tmp_path / "here") == ""

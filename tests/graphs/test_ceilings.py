@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes._models.ceilings import Ceilings, PlannedCall, reservation_record
+from moot.nodes._models.ceilings import Ceilings, PlannedCall
 from moot.nodes._models.contexts import count_prompt, forget_contexts
 from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
@@ -113,7 +113,7 @@ async def test_a_call_shared_by_equal_requests_is_counted_once(
     sent = [call for call in document["calls"] if not call.get("shared")]
     assert spent_by(document["calls"], {}) == Spend(tokens_spent(document), 0, len(sent))
     shown = "\n".join(line.text for section in lines(document) for line in section.lines)
-    assert "(not asked: the budget was used up)" in shown
+    assert "(no answer: the budget was used up)" in shown
     assert "reply: budget_exhausted" not in shown
 
 
@@ -406,13 +406,11 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
 async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
-    await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
+    await ceilings.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})
     ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
         await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 calls"):
-        await Ceilings().begin(
-            {"calls": 3, "kept": [reservation_record(judge) for judge in judges[:2]]}, Spend(calls=2)
-        )
+        await Ceilings().begin({"calls": 3, "kept": [asdict(judge) for judge in judges[:2]]}, Spend(calls=2))

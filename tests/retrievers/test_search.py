@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 from moot.retrievers import Passage, UserError, index_passages, open_encoder, open_retriever
+from moot.retrievers._cross_encoders import open_cross_encoder
+from moot.retrievers._summariser import open_summariser
 
-from .conftest import Serve
+from .conftest import Serve, Server
 
 NAMES = ["chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia", "hybrid:demo-encyclopaedia"]
 
@@ -40,13 +43,46 @@ async def test_unknown_encoders_are_refused() -> None:
         assert caught.value.kind == "unknown_encoder"
 
 
+def look_ups(hub: Server) -> int:
+    """How often a model was looked up; the hub's client may send other requests, too."""
+    return sum("/models/" in path for path in hub.paths)
+
+
 async def test_a_missing_encoder_is_looked_up_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await serve(lambda n, body: web.Response(status=404))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
     with pytest.raises(UserError, match="cannot be loaded"):
         await open_encoder("nobody/nothing")
-    assert len(hub.bodies) == 1
+    assert look_ups(hub) == 1
+
+
+@pytest.mark.parametrize("open_model", [open_encoder, open_cross_encoder, open_summariser])
+async def test_a_model_that_could_not_be_loaded_is_not_looked_up_again_at_once(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_model: Any
+) -> None:
+    hub = await serve(lambda n, body: web.Response(status=503))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+    monkeypatch.chdir(tmp_path)
+    failures = []
+    for _ in range(3):
+        with pytest.raises(UserError, match="'nobody/down' cannot be loaded") as caught:
+            await open_model("nobody/down")
+        failures.append(caught.value)
+    assert look_ups(hub) == 1
+    assert {failure.kind for failure in failures} == {failures[0].kind}
+    assert failures[1].detail.startswith(failures[0].detail)
+    assert failures[1].detail.endswith("tries it again 5 minutes after this failure, or after a restart.")
+    monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 0)  # as if the time had passed
+    with pytest.raises(UserError, match="or a folder"):
+        await open_model("nobody/down")
+    assert look_ups(hub) == 2
+    monkeypatch.setattr("moot.retrievers._local_models.RETRY_SECONDS", 300)
+    (tmp_path / "nobody/down").mkdir(parents=True)
+    with pytest.raises(UserError) as caught:  # a folder is read again: its files may have been mended
+        await open_model("nobody/down")
+    assert "tries it again" not in caught.value.detail
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""LangGraph's ``auth`` hook and the page: a logged-in user finds their own threads, other visitors find none."""
+"""LangGraph's ``auth`` hook and the page, with the files of the documentation: users find only their own threads."""
 
 from __future__ import annotations
 
@@ -9,51 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.web.serve import server_config
 
 from tests.conftest import CLAIM, free_port, running_stub
-from tests.serving import QUIET, Server, running
+from tests.serving import QUIET, ROOT, Server, running
 from tests.web.conftest import CHROMIUM
+from tests.web.test_browser import start
 
-HOOK = """
-from langgraph_sdk import Auth
-
-auth = Auth()
-USERS = {"Bearer of-ada": "ada", "Bearer of-bob": "bob"}
-
-@auth.authenticate
-async def authenticate(headers):
-    user = USERS.get(headers.get(b"authorization", b"").decode())
-    if user is None:
-        raise Auth.exceptions.HTTPException(status_code=401, detail="Who are you?")
-    return {"identity": user}
-
-@auth.on
-async def own(ctx, value):
-    mine = {"owner": ctx.user.identity}
-    if isinstance(value, dict):
-        value.setdefault("metadata", {}).update(mine)
-    return mine
-
-@auth.on.assistants
-async def assistants(ctx, value):
-    return {}
-"""
-ADA, BOB = {"authorization": "Bearer of-ada"}, {"authorization": "Bearer of-bob"}
+SECTION = (ROOT / "docs/howto/running.md").read_text().partition("## Your own users")[2]
+CONFIG: dict[str, Any] = json.loads(SECTION.partition("```json\n")[2].partition("```")[0])
+HOOK = SECTION.partition("```python\n")[2].partition("```")[0]
+ADA, BOB = {"authorization": "Bearer token-of-ada"}, {"authorization": "Bearer token-of-bob"}
 RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
 
 
 @pytest.fixture(scope="module")
 def server_with_auth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of our graphs and our page, with a user's ``Auth`` object."""
-    folder = tmp_path_factory.mktemp("owned")
-    yield from run_server(folder, {"enable_custom_route_auth": True})
+    yield from run_server(tmp_path_factory.mktemp("owned"), CONFIG)
 
 
-def run_server(folder: Path, http: dict[str, Any]) -> Iterator[Server]:
-    (folder / "hook.py").write_text(HOOK)
-    config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
-    config["http"] |= http
+def run_server(folder: Path, config: dict[str, Any]) -> Iterator[Server]:
+    (folder / "auth.py").write_text(HOOK)
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = free_port()
     command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
@@ -89,6 +65,28 @@ def test_only_its_user_stores_and_reads_the_document_of_a_thread(server_with_aut
     # The state to resume from is read with the caller's rights: Bob learns nothing about Ada's thread.
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
+
+
+async def test_a_browser_with_the_cookie_of_a_log_in_checks_a_claim(server_with_auth: Server) -> None:
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    settings = {"model": "fake:1", "debaters": WAITING["debaters"], "max_rounds": 1}
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        context = await browser.new_context(base_url=server_with_auth.url)
+        page = await context.new_page()
+        page.set_default_timeout(60_000)
+        refused = await page.goto("/moot")
+        assert (refused.status, await refused.json()) == (401, {"detail": "Log in first."})
+        await context.add_cookies([{"name": "session", "value": "token-of-ada", "url": server_with_auth.url}])
+        await start(page, "The platypus lays eggs.", settings)
+        await page.wait_for_url("**/moot/debates/*")
+        address = page.url
+        await context.add_cookies([{"name": "session", "value": "token-of-bob", "url": server_with_auth.url}])
+        other = await page.goto(address)
+        assert other.status == 404
+        await browser.close()
 
 
 async def test_the_page_shows_a_user_only_their_own_threads(server_with_auth: Server) -> None:
@@ -127,4 +125,4 @@ WAITING: dict[str, Any] = {
 
 def test_a_page_that_the_hook_does_not_guard_is_not_served(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="enable_custom_route_auth"):
-        next(run_server(tmp_path, {}))
+        next(run_server(tmp_path, CONFIG | {"http": {"app": CONFIG["http"]["app"]}}))

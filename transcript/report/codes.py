@@ -159,7 +159,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "unverified_quote": "A quote is not in its source.",
     },
     "outcome": {
-        "budget_exhausted": "not asked, as a limit was reached",
+        "budget_exhausted": "no answer, as a limit was reached",
         "cut": "no reply that can be used: it was cut off",
         "empty": "an empty reply",
         "failed": "no reply, as the call failed",

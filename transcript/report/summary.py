@@ -7,9 +7,11 @@ from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_from_record
 from moot.core.ledger import open_ledger
+from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, Mode, current_use
-from moot.nodes._models.prices import cost_of, paid_calls, read_prices
+from moot.nodes._models.prices import paid_calls, read_prices
 from moot.nodes._models.session import Session, with_session
+from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import models_used, usage
 from moot.nodes._runtime.settings import REPORTER, Settings, checked_settings
 
@@ -97,11 +99,10 @@ def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     settings = {name: given[name] for name in SHARED if name in given}
     settings["models"] = {role: model for role, model in given.get("models", {}).items() if role == REPORTER}
     calls = paid_calls(document["calls"])
-    tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)
-    spent = {"budget": tokens, "max_calls": len(calls), "max_seconds": document["seconds"]}
-    if given.get("max_cost") is not None:
-        spent["max_cost"] = cost_of(calls, read_prices()) or 0.0
-    left = {name: given[name] - used for name, used in spent.items() if given.get(name) is not None}
+    prices = {} if given.get("max_cost") is None else read_prices()
+    used = {**spent_by(calls, prices)._asdict(), "seconds": document["seconds"]}
+    bounds = {name: given[setting] for name, setting in SETTINGS.items() if given.get(setting) is not None}
+    left = {SETTINGS[name]: most - used[name] for name, most in bounds.items()}
     if used_up := [name for name, amount in left.items() if amount <= 0]:
         raise BudgetExhausted(f"`{used_up[0]}` was used up by the debate itself.")
     return settings | left

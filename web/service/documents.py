@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import cost_of, read_prices
+from moot.nodes._models.prices import calls_at_most, cost_of, read_prices
 from moot.transcript.report.head import chip_of
 from moot.web import debates
 from moot.web.caller import current_user
@@ -146,7 +146,7 @@ def put(cursor: Any, row: dict[str, Any]) -> None:
 def spend(cursor: Any, id: str, calls: list[Any]) -> None:
     """Records the cost of calls for the current user, if any; replaces the record with the same id."""
     if (person := current_user.get()) is not None:
-        sent = [call for call in calls if not call.get("shared")]
+        sent = calls_at_most(calls)
         costs = {"tokens": tokens_of(sent), "usd": cost_of(sent, read_prices())}
         cursor.execute(SPEND, {"id": id, "person": person, **costs})
 
