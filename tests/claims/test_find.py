@@ -221,7 +221,7 @@ async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
 
 async def test_under_a_ceiling_parts_are_read_to_their_end(start_stub: StartStub) -> None:
     quote = "The tower of Norwick is 40 metres high."
-    part = "\n\n".join(f"Chapter {n}. {quote} " + "The miller owned no watch. " * 60 for n in range(30))
+    part = "\n\n".join(f"Chapter {n}. {quote} " + "The miller owned no watch. " * 50 for n in range(30))
     good = {"number": 1, "checkable": 2, "specific": 2, "public_interest": 2, "kind": "fact", "reason": "It is one."}
     replies = {
         "Find the claims": {"claims": [{"quote": quote, "speaker": ""}]},
