@@ -94,7 +94,7 @@ def start_unwatched(server: Server, stub: StubEndpoint, claim: str, calls: int =
     before = len(stub.calls())
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(f"/threads/{thread}/runs", run_of(claim))
-    wait_for_result(lambda: len(stub.calls()) >= before + calls)
+    wait_for_result(lambda: stub.stats(logged=before + calls)["logged"] >= before + calls)
     return run
 
 
