@@ -48,14 +48,20 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 FIRST = (
-    "web/test_table.py",
-    "web/test_batches.py",
-    "evals/test_runs.py",
-    "embedded/test_embedded.py",
-    "web/test_browser.py",
-    "evals/test_plans.py",
+    "cluster/test_cluster.py",
     "cli/test_batch.py",
+    "faults/test_kills.py",
+    "web/test_table.py",
+    "evals/test_runs.py",
     "web/test_quality.py",
+    "graphs/test_ceilings.py",
+    "web/test_browser.py",
+    "web/test_batches.py",
+    "evals/test_plans.py",
+    "retrievers/test_corpus.py",
+    "embedded/test_embedded.py",
+    "installed/test_tutorial.py",
+    "telemetry/test_commands.py",
     "web/test_fuzz.py",
 )
 """The files that take 30 seconds and more, longest first: started last, they would keep one worker busy alone."""

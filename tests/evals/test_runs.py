@@ -309,7 +309,7 @@ def test_a_missing_requirement_is_an_error_before_any_sample_runs(start_stub: St
     stub = start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     with pytest.raises(UserError, match="tool_mad on fever: There is no corpus"):
-        run(tmp_path, graphs=["tool_mad"], tasks={"fever": data}, settings={"corpus": "nowhere"})
+        run(tmp_path, graphs=["tool_mad"], tasks={"fever": data}, settings={"corpus": "nowhere", "embedder": ENCODER})
     assert not stub.calls()
 
 
