@@ -21,7 +21,7 @@ from langgraph.checkpoint.base.id import uuid6
 from moot.web.idempotency import join_run
 from starlette.requests import Request
 
-from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
+from tests.conftest import CLAIM, MODELS, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import stored_in
 from tests.faults.kills import calls_of, sent_by, stored_by
 from tests.serving import Planted, Server, running
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
 SETTINGS = {"model": "openai:stub", "embedder": "openai:stub-embedding", "debaters": LEXICAL, "max_rounds": 2}
-SETTINGS |= {"models": {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}}
+SETTINGS |= {"models": MODELS}
 LATE = says("judge", "SUPPORTS") | {"model": "-stub-judge$", "delay_ms": 2000}
 """So that a debate is still under way when others have begun."""
 RULES = [{"model": "^slow-", "delay_ms": 2000}, LATE]
@@ -96,7 +96,7 @@ def documents(server: Server, claim: str = "") -> list[dict[str, Any]]:
 
 def start_late(server: Server, claim: str, name: str) -> dict[str, Any]:
     """Start a debate that is not watched, whose judge is slow. The models have this name: its calls are known by it."""
-    models = {role: f"openai:{name}-{model.removeprefix('openai:')}" for role, model in SETTINGS["models"].items()}
+    models = {role: f"openai:{name}-{model.removeprefix('openai:')}" for role, model in MODELS.items()}
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(
         f"/threads/{thread}/runs", run_of(claim, model=f"openai:{name}-stub", models=models)
@@ -276,7 +276,8 @@ def restarted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint
 ) -> Iterator[Restarted]:
     """A server that was stopped by a signal and started again; all tests share it, because a start takes long."""
-    folder, parts = tmp_path_factory.mktemp("restarted"), {part: part(stub) for part in PARTS}
+    folder = tmp_path_factory.mktemp("restarted")
+    parts: dict[Callable[[StubEndpoint], Part], Part] = {part: part(stub) for part in PARTS}
     with serving(folder, stub) as server:
         for part in parts.values():
             next(part)
