@@ -48,14 +48,20 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 FIRST = (
-    "web/test_table.py",
-    "web/test_batches.py",
-    "evals/test_runs.py",
-    "embedded/test_embedded.py",
-    "web/test_browser.py",
-    "evals/test_plans.py",
+    "cluster/test_cluster.py",
     "cli/test_batch.py",
+    "faults/test_kills.py",
+    "web/test_table.py",
+    "evals/test_runs.py",
     "web/test_quality.py",
+    "graphs/test_ceilings.py",
+    "web/test_browser.py",
+    "web/test_batches.py",
+    "evals/test_plans.py",
+    "retrievers/test_corpus.py",
+    "embedded/test_embedded.py",
+    "installed/test_tutorial.py",
+    "telemetry/test_commands.py",
     "web/test_fuzz.py",
 )
 """The files that take 30 seconds and more, longest first: started last, they would keep one worker busy alone."""
@@ -111,9 +117,19 @@ class StubEndpoint:
         """Every chat request: model, messages, response_format."""
         return self._lines("prompts.jsonl")
 
+    def stats(self, **least: int) -> dict[str, Any]:
+        """The counters, such as ``served`` and ``logged`` (begun and ended calls).
+
+        With ``served=3``, they are read when three calls have begun, or after a second: a process that asks in turns
+        would take the time of the tests that run beside it.
+        """
+        wanted = "&".join(f"{name}={number}" for name, number in least.items())
+        with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/stub/stats?{wanted}") as reply:
+            counters: dict[str, Any] = json.load(reply)
+            return counters
+
     def _lines(self, name: str) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/stub/stats") as reply:  # writes the log to disk
-            reply.read()
+        self.stats()  # writes the log to disk
         path = self.folder / name
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -43,10 +43,15 @@ def threads_path() -> Path:
 
 
 def ensure_file() -> Path:
-    """The path of the file, which is created if missing, readable by its user only."""
+    """The path of the file, which is created if missing, readable by its user only.
+
+    A file that exists is not opened: the system drops all locks of a process on a file when it closes the file once,
+    and another process would then remove the log that SQLite still writes here.
+    """
     path = threads_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     return path
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -370,6 +371,7 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
             assert process.poll() is None
+            time.sleep(0.05)
         os.kill(int(busy[0]), signal.SIGKILL)
         process.communicate()
     assert process.returncode == 0, table_of(out)

@@ -1,6 +1,8 @@
-"""`collected_seldom` raises the threshold of the garbage collector, and restores it."""
+"""`collected_seldom` raises the threshold of the garbage collector, and restores it; commands end without it."""
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +49,21 @@ def test_the_server_raises_the_threshold_while_it_runs(tmp_path: Path, monkeypat
     with TestClient(app):  # with the home of other tests it would resume their batches
         assert gc.get_threshold()[0] == ALLOCATIONS
     assert gc.get_threshold()[0] == 700
+
+
+PROGRAM = """
+import sys
+from moot.cli.main import run
+class Link:
+    def __del__(self): print("freed")
+link = Link()
+link.itself = link
+sys.argv[1:] = ["--version"]
+run()
+"""
+
+
+def test_a_command_leaves_its_memory_to_the_system() -> None:
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("moot")
+    assert "freed" not in ended.stdout

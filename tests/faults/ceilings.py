@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,8 +66,8 @@ def end_after_kills(kills: Kills, words: Sequence[str], here: Place) -> Ended:
     """Run a command, kill it at each moment, and run it again to its end."""
     for after, by in zip(kills.after, kills.signals, strict=True):
         before, process = here.served(), here.start(*words)
-        while process.poll() is None and here.served() < before + after:
-            time.sleep(0.005)
+        while process.poll() is None and here.served(before + after) < before + after:
+            pass
         process.send_signal(by)
         if (ended := here.end(process)).code not in (-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM):
             return ended

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -109,19 +108,13 @@ class Place:
             document = {"status": "cut"}
         return Ended(process.returncode, stdout, errors, document)
 
-    def served(self) -> int:
-        """The number of requests that the endpoint received."""
-        return int(self.stats()["served"])
+    def served(self, least: int = 0) -> int:
+        """The number of requests that the endpoint received, once it is ``least`` or a second has passed."""
+        return int(self.stub.stats(served=least)["served"])
 
     def stored(self) -> list[Entry]:
         """The entries of the ledger."""
         return stored_in(self.folder / "home")
-
-    def stats(self) -> dict[str, Any]:
-        """The endpoint's counters."""
-        with urllib.request.urlopen(self.stub.url.removesuffix("/v1") + "/stub/stats") as reply:
-            stats: dict[str, Any] = json.load(reply)
-            return stats
 
 
 @dataclass(frozen=True)

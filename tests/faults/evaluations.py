@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import time
 from pathlib import Path
 
 from tests.evals.test_solver import claims
@@ -27,8 +26,8 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
             words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--json"]
             words += ["--model", "openai:stub", "--logs", str(here.folder / "logs"), "--at-once", str(AT_ONCE)]
             process, moment = here.start(*words), draw.randrange(1, SAMPLES)
-            while process.poll() is None and here.served() < moment:
-                time.sleep(0.005)
+            while process.poll() is None and here.served(moment) < moment:
+                pass
             process.send_signal(by)
             stopped, ended = here.end(process), here.run(*words)
             [log] = json.loads(ended.stdout)["logs"] if ended.code == 0 else [{}]

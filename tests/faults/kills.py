@@ -7,11 +7,12 @@ import random
 import signal
 import subprocess
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -178,18 +179,18 @@ def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]
 
 def wait_for(moment: Moment, reference: Undisturbed, here: Place, process: Any) -> None:
     """Wait for the moment, or for the end of the debate."""
-    started = time.monotonic()
-    while process.poll() is None:
-        enough_calls = moment.unit == "calls" and here.served() >= moment.share * reference.requests
-        if enough_calls or (moment.unit == "time" and time.monotonic() - started >= moment.share * reference.seconds):
-            return
-        time.sleep(0.005)
+    if moment.unit == "time":
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(moment.share * reference.seconds)
+        return
+    calls = ceil(moment.share * reference.requests)
+    while process.poll() is None and here.served(calls) < calls:
+        pass
 
 
 def in_flight(stub: StubEndpoint) -> int:
     """Requests that the endpoint has not answered yet."""
-    with urllib.request.urlopen(stub.url.removesuffix("/v1") + "/stub/stats") as reply:
-        return int(json.load(reply)["in_flight"])
+    return int(stub.stats()["in_flight"])
 
 
 def exit_error(ended: Ended, moment: Moment) -> str:

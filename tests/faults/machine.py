@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,8 +53,8 @@ def kill_indexing(folder: Path, quick: bool) -> Result:
             )
             words = ("index", str(file), "--corpus", "texts", *ENCODER)
             process = here.start(*words)
-            while process.poll() is None and here.served() <= one:
-                time.sleep(0.005)
+            while process.poll() is None and here.served(one + 1) <= one:
+                pass
             process.send_signal(by)
             stopped = here.end(process)
             ended = here.run(*words)

@@ -39,7 +39,7 @@ def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
     with place(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
-        while here.served() < 6 or stored_by(here.stored()).chats < 5:
+        while here.served(6) < 6 or stored_by(here.stored()).chats < 5:
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
@@ -54,8 +54,8 @@ def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
         words = [*words_of("proclaim", max_calls=14), "--out", str(here.out)]
         for killed_after in (5, 3):
             before, process = here.served(), here.start(*words)
-            while process.poll() is None and here.served() < before + killed_after:
-                time.sleep(0.005)
+            while process.poll() is None and here.served(before + killed_after) < before + killed_after:
+                pass
             process.kill()
             here.end(process)
         ended = here.end(here.start(*words))

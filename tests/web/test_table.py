@@ -8,9 +8,10 @@ import signal
 import sqlite3
 import time
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from langgraph.checkpoint.base.id import uuid6
 from moot.web.idempotency import join_run
 from starlette.requests import Request
 
-from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
+from tests.conftest import CLAIM, MODELS, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import stored_in
 from tests.faults.kills import calls_of, sent_by, stored_by
 from tests.serving import Planted, Server, running
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 
 LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
 SETTINGS = {"model": "openai:stub", "embedder": "openai:stub-embedding", "debaters": LEXICAL, "max_rounds": 2}
-SETTINGS |= {"models": {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}}
-RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
+SETTINGS |= {"models": MODELS}
+LATE = says("judge", "SUPPORTS") | {"model": "-stub-judge$", "delay_ms": 2000}
+"""So that a debate is still under way when others have begun."""
+RULES = [{"model": "^slow-", "delay_ms": 2000}, LATE]
+RULES += [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
 ROUTE = "/moot/api/debates"
 
 
@@ -74,9 +78,9 @@ def wait_for_result(check: Callable[[], Any]) -> Any:
     return value
 
 
-def listed_debates(server: Server, status: str = "") -> list[dict[str, Any]]:
+def listed_debates(server: Server, status: str = "", claim: str = "") -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = server.json(ROUTE)["debates"]
-    return [entry for entry in entries if status in ("", entry["status"])]
+    return [entry for entry in entries if status in ("", entry["status"]) and claim in ("", entry["claim"])]
 
 
 def run_of(claim: str, **settings: Any) -> dict[str, Any]:
@@ -84,18 +88,25 @@ def run_of(claim: str, **settings: Any) -> dict[str, Any]:
     return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
 
 
-def documents(server: Server) -> list[dict[str, Any]]:
-    """The stored documents of a server."""
-    return [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
+def documents(server: Server, claim: str = "") -> list[dict[str, Any]]:
+    """The stored documents of a server, or only those about a claim."""
+    stored = [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
+    return [one for one in stored if claim in ("", one["claim"])]
 
 
-def start_unwatched(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
-    """Start a debate that is not watched; return its run after a number of calls."""
-    before = len(stub.calls())
+def start_late(server: Server, claim: str, name: str) -> dict[str, Any]:
+    """Start a debate that is not watched, whose judge is slow. The models have this name: its calls are known by it."""
+    models = {role: f"openai:{name}-{model.removeprefix('openai:')}" for role, model in MODELS.items()}
     thread = server.json("/threads", {})["thread_id"]
-    run: dict[str, Any] = server.json(f"/threads/{thread}/runs", run_of(claim))
-    wait_for_result(lambda: len(stub.calls()) >= before + calls)
+    run: dict[str, Any] = server.json(
+        f"/threads/{thread}/runs", run_of(claim, model=f"openai:{name}-stub", models=models)
+    )
     return run
+
+
+def calls_by(name: str, stub: StubEndpoint) -> list[dict[str, Any]]:
+    """The answered calls of models with this name."""
+    return [call for call in stub.calls() if call["model"].startswith(name)]
 
 
 def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[Server, Server]) -> None:
@@ -112,115 +123,206 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[
     assert (document["status"], row["answer"], row["id"][-32:]) == ("done", document["answer"], document["id"])
 
 
-@pytest.mark.parametrize("kill_signal", [signal.SIGKILL, signal.SIGTERM])
-def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, kill_signal: signal.Signals) -> None:
+Part = Generator[None, Server, None]
+"""A debate over a restart: its steps before the server stops, while it is down, and after its start."""
+
+
+def debate_under_way(stub: StubEndpoint) -> Part:
     """The debate's own document says how many calls it needed. Another claim may need more or fewer: other prompts get
     other replies, and each unusable reply is requested again.
     """
-    claim = "Another claim."
-    with serving(tmp_path, stub) as server:
-        undisturbed = server.json("/runs/wait", run_of(CLAIM))
-        before = len(stub.calls())
-        run = start_unwatched(server, stub, claim)
-        server.process.send_signal(kill_signal)
-        server.process.wait(30)
-    lost = sent_by(calls_of(stub)[before:]).chats - stored_by(stored_in(tmp_path / "home", claim)).chats
-    if kill_signal == signal.SIGTERM:
-        [stopped] = [one for one in documents(server) if one["status"] == "interrupted"]
+    claim, server = "Another claim.", (yield)
+    undisturbed = server.json("/runs/wait", run_of(CLAIM))
+    before = len(calls_by("late", stub))
+    run = start_late(server, claim, "late")
+    wait_for_result(lambda: len(calls_by("late", stub)) >= before + 3)
+    yield
+    calls_of(stub)  # waits for those in flight
+    sent = sent_by(calls_by("late", stub)[before:]).chats
+    lost = sent - stored_by(stored_in(server.folder / "home", claim)).chats
+    if server.process.returncode != -signal.SIGKILL:
+        [stopped] = documents(server, claim)
+        assert stopped["status"] == "interrupted"
         assert stopped["calls"]
-    with serving(tmp_path, stub) as server:
-        [row] = listed_debates(server, "interrupted")
-        assert (row["claim"], row["graph"], row["can"]) == (claim, "tool_mad", "resume")
-        place = server.json(f"{ROUTE}/{row['id']}/resume", {})
-        assert place["thread_id"] == run["thread_id"]
-        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # the debate continues already
-        server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
-        paid = sent_by(stub.calls()[before:]).chats
-        assert listed_debates(server, "interrupted") == []
-        found = server.json(f"{ROUTE}/{place['thread_id']}")
-        needed = sum(not call.get("shared") for call in found["document"]["calls"])
-        assert paid == needed + lost
-        assert found["document"]["answer"] == undisturbed["answer"]
-        assert found["document"]["id"] == row["debate"]
-        assert len(documents(server)) == 2
-        server.send(f"{ROUTE}/{found['id']}", method="DELETE")
-        assert server.refused(f"/threads/{place['thread_id']}")[0] == 404
-    assert len(documents(server)) == 1
+    server = yield
+    [row] = listed_debates(server, "interrupted", claim)
+    assert (row["claim"], row["graph"], row["can"]) == (claim, "tool_mad", "resume")
+    place = server.json(f"{ROUTE}/{row['id']}/resume", {})
+    assert place["thread_id"] == run["thread_id"]
+    assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # the debate continues already
+    server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
+    paid = sent_by(calls_by("late", stub)[before:]).chats
+    assert listed_debates(server, "interrupted", claim) == []
+    found = server.json(f"{ROUTE}/{place['thread_id']}")
+    needed = sum(not call.get("shared") for call in found["document"]["calls"])
+    assert paid == needed + lost
+    assert found["document"]["answer"] == undisturbed["answer"]
+    assert found["document"]["id"] == row["debate"]
+    assert [len(documents(server, one)) for one in (claim, CLAIM)] == [1, 1]
+    server.send(f"{ROUTE}/{found['id']}", method="DELETE")
+    assert server.refused(f"/threads/{place['thread_id']}")[0] == 404
+    yield
+    assert [len(documents(server, one)) for one in (claim, CLAIM)] == [0, 1]
 
 
-def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint) -> None:
-    with serving(tmp_path, stub) as server:
-        thread = server.json("/threads", {})["thread_id"]
-        server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1, ask_person=["verdict"]))
-        [row] = listed_debates(server, "waiting")
-        assert (row["thread"], row["can"]) == (thread, "answer")
-        server.process.kill()
-        server.process.wait(30)
-    assert (tmp_path / "home" / "threads.sqlite").stat().st_mode & 0o077 == 0
-    calls = len(stub.calls())
+def debate_to_click(stub: StubEndpoint) -> Part:
+    server = yield
+    before = len(calls_by("clicked", stub))
+    start_late(server, "A click resumes this.", "clicked")
+    wait_for_result(lambda: len(calls_by("clicked", stub)) >= before + 3)
+    yield
+    yield
+
+
+def waiting_question(stub: StubEndpoint) -> Part:
+    claim, server = "Somebody is asked about this.", (yield)
+    thread = server.json("/threads", {})["thread_id"]
+    server.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
+    [row] = listed_debates(server, "waiting", claim)
+    assert (row["thread"], row["can"]) == (thread, "answer")
+    yield
+    assert (server.folder / "home" / "threads.sqlite").stat().st_mode & 0o077 == 0
     copied = (
-        "INSERT INTO checkpoints SELECT ?, checkpoint_ns, ?, NULL, type, checkpoint, metadata FROM checkpoints LIMIT 1"
+        "INSERT INTO checkpoints SELECT ?, checkpoint_ns, ?, NULL, type, checkpoint, metadata FROM checkpoints "
+        "WHERE thread_id = ? LIMIT 1"
     )
-    with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file, file:
-        file.execute(copied, ("of another server", str(uuid6())))
-        file.execute(copied, ("forgotten", "10" + str(uuid6())[2:]))  # an old one
-    with serving(tmp_path, stub) as server:
-        assert listed_debates(server, "waiting") == [row]
-        with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file:
-            left = {thread for (thread,) in file.execute("SELECT DISTINCT thread_id FROM checkpoints")}
-        assert left == {thread, "of another server"}
-        wait = server.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
-        reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
-        ended = server.json(f"/threads/{thread}/runs/wait", reply)
-        assert (ended["status"], ended["id"]) == ("done", row["debate"])
-        assert len(stub.calls()) == calls  # no call was made again
-        [row] = listed_debates(server)
-        assert (row["status"], row["answer"]) == ("done", ended["answer"])
-        assert [one["status"] for one in documents(server)] == ["done"]  # replaces the unfinished one
+    with closing(sqlite3.connect(server.folder / "home" / "threads.sqlite")) as file, file:
+        file.execute(copied, ("of another server", str(uuid6()), thread))
+        assert file.execute(copied, ("forgotten", "10" + str(uuid6())[2:], thread)).rowcount == 1  # an old one
+    server = yield
+    assert listed_debates(server, "waiting", claim) == [row]
+    with closing(sqlite3.connect(server.folder / "home" / "threads.sqlite")) as file:
+        left = {thread for (thread,) in file.execute("SELECT DISTINCT thread_id FROM checkpoints")}
+    assert {thread, "of another server"} <= left
+    assert "forgotten" not in left
+    wait = server.json(f"/threads/{thread}/state")["tasks"][0]["interrupts"][0]["id"]
+    reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
+    calls = len(stub.calls())
+    ended = server.json(f"/threads/{thread}/runs/wait", reply)
+    assert (ended["status"], ended["id"]) == ("done", row["debate"])
+    assert len(stub.calls()) == calls  # no call was made again
+    [row] = listed_debates(server, claim=claim)
+    assert (row["status"], row["answer"]) == ("done", ended["answer"])
+    assert [one["status"] for one in documents(server, claim)] == ["done"]  # replaces the unfinished one
 
 
-def test_no_thread_of_the_file_is_unpickled(tmp_path: Path, stub: StubEndpoint) -> None:
-    mark = tmp_path / "unpickled"
+def pickled_threads(stub: StubEndpoint) -> Part:
+    server = yield
+    mark = server.folder / "unpickled"
     called = ormsgpack.packb(("builtins", "eval", f"open({str(mark)!r}, 'w').close()"))
     planted = {"pickle": pickle.dumps(Planted(mark)), "msgpack": ormsgpack.packb(ormsgpack.Ext(0, called))}
-    with serving(tmp_path, stub) as server:
-        threads = {type: server.json("/threads", {})["thread_id"] for type in planted}
-        for thread in threads.values():
-            server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1))
-    with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file, file:
+    threads = {type: server.json("/threads", {})["thread_id"] for type in planted}
+    for thread in threads.values():
+        server.json(f"/threads/{thread}/runs/wait", run_of("This is pickled.", max_rounds=1))
+    yield
+    with closing(sqlite3.connect(server.folder / "home" / "threads.sqlite")) as file, file:
         for type, content in planted.items():
             changed = "UPDATE checkpoints SET type = ?, checkpoint = ? WHERE thread_id = ?"
             assert file.execute(changed, (type, content, threads[type])).rowcount
-    with serving(tmp_path, stub) as server:
-        for thread in threads.values():
-            with pytest.raises(urllib.error.HTTPError):
-                server.send(f"/threads/{thread}/state")
-            assert not mark.exists()
+    server = yield
+    for thread in threads.values():
+        with pytest.raises(urllib.error.HTTPError):
+            server.send(f"/threads/{thread}/state")
+        assert not mark.exists()
 
 
-def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEndpoint) -> None:
-    key = {"idempotency-key": "of-one-debate"}
+def equal_requests(stub: StubEndpoint) -> Part:
+    claim, key = "Twenty ask about this.", {"idempotency-key": "of-one-debate"}
 
-    def ask(server: Server, path: str = "/runs/wait", claim: str = CLAIM) -> bytes:
+    def ask(server: Server, path: str = "/runs/wait") -> bytes:
         return server.send(path, run_of(claim, max_rounds=1), key)
 
-    with serving(tmp_path, stub) as server:
-        with ThreadPoolExecutor(20) as pool:
-            found = [json.loads(one) for one in pool.map(lambda _: ask(server), range(20))]
-        [row] = listed_debates(server, "done")
-        assert {one["id"] for one in found} == {row["debate"]}
-        assert all(one == found[0] for one in found)
-        assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
-        assert json.loads(ask(server, "/runs"))["status"] == "success"
-        assert b'"status": "done"' in ask(server, "/runs/stream")
-        thread = server.json("/threads", {})["thread_id"]
-        assert json.loads(ask(server, f"/threads/{thread}/runs/wait")) == found[0]
-        assert len(listed_debates(server)) == 1
-    with serving(tmp_path, stub) as server:
-        assert json.loads(ask(server)) == found[0]
-        assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
-        server.send(f"{ROUTE}/{row['id']}", method="DELETE")
-        assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
+    server = yield
+    with ThreadPoolExecutor(20) as pool:
+        found = [json.loads(one) for one in pool.map(lambda _: ask(server), range(20))]
+    [row] = listed_debates(server, "done", claim)
+    assert {one["id"] for one in found} == {row["debate"]}
+    assert all(one == found[0] for one in found)
+    assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
+    assert json.loads(ask(server, "/runs"))["status"] == "success"
+    assert b'"status": "done"' in ask(server, "/runs/stream")
+    thread = server.json("/threads", {})["thread_id"]
+    assert json.loads(ask(server, f"/threads/{thread}/runs/wait")) == found[0]
+    assert len(listed_debates(server, claim=claim)) == 1
+    yield
+    server = yield
+    assert json.loads(ask(server)) == found[0]
+    assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
+    server.send(f"{ROUTE}/{row['id']}", method="DELETE")
+    assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
+
+
+PARTS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_to_click)
+"""The debates of a server that is stopped; the last ones are then under way."""
+
+
+@dataclass
+class Restarted:
+    """A server that was stopped and started again, and the debates of its home."""
+
+    server: Server
+    parts: dict[Callable[[StubEndpoint], Part], Part]
+    finished: list[Part]
+
+    def finish(self, part: Callable[[StubEndpoint], Part]) -> None:
+        """Take a debate's steps after the start."""
+        with suppress(StopIteration):
+            self.parts[part].send(self.server)
+            self.finished.append(self.parts[part])
+
+
+@pytest.fixture(scope="module", params=[signal.SIGKILL, signal.SIGTERM], ids=lambda sent: sent.name)
+def restarted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint
+) -> Iterator[Restarted]:
+    """A server that was stopped by a signal and started again; all tests share it, because a start takes long."""
+    folder = tmp_path_factory.mktemp("restarted")
+    parts: dict[Callable[[StubEndpoint], Part], Part] = {part: part(stub) for part in PARTS}
+    with serving(folder, stub) as server:
+        for part in parts.values():
+            next(part)
+            part.send(server)
+        server.process.send_signal(request.param)
+        server.process.wait(30)
+    for part in parts.values():
+        next(part)
+    with serving(folder, stub) as server:
+        yield (found := Restarted(server, parts, []))
+    server.process.wait(30)
+    for part in found.finished:
+        next(part, None)
+
+
+def test_debates_of_a_stopped_server_continue(restarted: Restarted) -> None:
+    restarted.finish(debate_under_way)
+
+
+def test_a_question_still_waits_after_a_restart(restarted: Restarted) -> None:
+    restarted.finish(waiting_question)
+
+
+def test_no_thread_of_the_file_is_unpickled(restarted: Restarted) -> None:
+    restarted.finish(pickled_threads)
+
+
+def test_equal_requests_with_one_key_are_one_debate(restarted: Restarted) -> None:
+    restarted.finish(equal_requests)
+
+
+async def test_a_click_resumes_a_debate_after_a_restart(page: Page, restarted: Restarted) -> None:
+    server, claim = restarted.server, "A click resumes this."
+    row = page.locator(".checks li", has_text=claim)
+    for width, height in ((1440, 900), (390, 844)):
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.goto(f"{server.url}/moot/debates")
+        await row.filter(has_text="interrupted").wait_for()
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await row.get_by_role("button", name="Go on").focus()
+    await page.keyboard.press("Enter")
+    await page.get_by_role("heading", name="Supported by the evidence found").wait_for()
+    await page.get_by_role("link", name="Past checks").click()
+    await row.filter(has_text="Supported").wait_for()
+    assert len(documents(server, claim)) == 1
 
 
 def test_two_servers_on_one_home_run_the_debate_of_a_key_once(
@@ -275,40 +377,22 @@ def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server
         assert [debate["status"] for debate in entries if debate["claim"] == claim] == ["done", "done"]
 
 
-def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
-    with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as first:
-        run = start_unwatched(first, slow, CLAIM, 1)
-        with serving(second_folder(tmp_path), slow) as second:  # it reads the first server's threads
-            assert [row["can"] for row in listed_debates(first, "running")] == ["watch"]
-            assert ["can" in row for row in listed_debates(second, "running")] == [False]
-            [row] = listed_debates(second)
-            assert second.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            first.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
-            [row] = listed_debates(second, "interrupted")
-            place = second.json(f"{ROUTE}/{row['id']}/resume", {})
-            wait_for_result(lambda: [row["can"] for row in listed_debates(second, "running")] == ["watch"])
-            assert first.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            assert "thread" not in listed_debates(first)[0]
-            second.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
-
-
-async def test_a_click_resumes_a_debate_after_a_kill(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
-    with serving(tmp_path, stub) as server:
-        start_unwatched(server, stub, CLAIM)
-        server.process.kill()
-        server.process.wait(30)
-    with serving(tmp_path, stub) as server:
-        for width, height in ((1440, 900), (390, 844)):
-            await page.set_viewport_size({"width": width, "height": height})
-            await page.goto(f"{server.url}/moot/debates")
-            await page.locator(".checks li", has_text="interrupted").wait_for()
-            assert await page.evaluate("document.documentElement.scrollWidth") <= width
-        await page.get_by_role("button", name="Go on").focus()
-        await page.keyboard.press("Enter")
-        await page.get_by_role("heading", name="Supported by the evidence found").wait_for()
-        await page.get_by_role("link", name="Past checks").click()
-        await page.locator(".checks li", has_text="Supported").wait_for()
-        assert len(documents(server)) == 1
+def test_a_debate_is_watched_at_the_server_that_runs_it(two_servers: tuple[Server, Server], stub: StubEndpoint) -> None:
+    first, second = two_servers
+    claim, before = "Somebody watches this.", len(calls_by("slow", stub))
+    run = start_late(first, claim, "slow")
+    wait_for_result(lambda: len(calls_by("slow", stub)) > before)
+    assert [row["can"] for row in listed_debates(first, "running", claim)] == ["watch"]
+    assert ["can" in row for row in listed_debates(second, "running", claim)] == [False]
+    [row] = listed_debates(second, claim=claim)  # it reads the first server's threads
+    assert second.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+    first.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
+    [row] = listed_debates(second, "interrupted", claim)
+    place = second.json(f"{ROUTE}/{row['id']}/resume", {})
+    wait_for_result(lambda: [row["can"] for row in listed_debates(second, "running", claim)] == ["watch"])
+    assert first.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
+    assert "thread" not in listed_debates(first, claim=claim)[0]
+    second.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
 def test_joining_a_run_gives_all_modes_of_its_stream() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,3 +69,21 @@ def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
 
     asyncio.run(run())
     assert unlisted == ["one"]
+
+
+READ = "import sqlite3, sys; file = sqlite3.connect(sys.argv[1]); file.execute('SELECT * FROM writes'); file.close()"
+
+
+async def test_another_process_leaves_the_log_of_an_open_file(unlisted: list[str]) -> None:
+    """It would remove the log if this process had lost its locks, and later writes of this process would be lost."""
+    async with checkpointer() as saver:
+        await fill_threads(saver, "first")
+        await threads.delete("another")
+        log = threads_path().with_name(f"{threads_path().name}-wal")
+        before = log.stat().st_ino
+        reader = await asyncio.create_subprocess_exec(sys.executable, "-c", READ, threads_path())
+        assert await reader.wait() == 0
+        await fill_threads(saver, "second")
+        assert log.stat().st_ino == before
+    async with checkpointer() as saver:
+        assert list(await saver.threads()) == ["first", "second"]
