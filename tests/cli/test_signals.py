@@ -115,7 +115,7 @@ def test_a_second_ctrl_c_ends_at_once(start_stub: StartStub) -> None:
     process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_loop"]')
     read_until(process, blocking.ASKED)
     process.send_signal(signal.SIGINT)
-    read_until(process, "once more")
+    read_until(process, "Press Ctrl-C again")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
