@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from moot.core.endpoint import Limits, once_per_loop
+from moot.core.endpoint import Limits, once_per_loop, without_user
 from moot.core.errors import MootError, WorldError
 from moot.core.shared_waits import SharedWait
 from moot.core.telemetry.switch import telemetry
@@ -41,7 +41,8 @@ class Share(Protocol):
     def report_wait(self, seconds: float, pace: float) -> None:
         """Reports a wait, so that no process calls the endpoint for this many seconds.
 
-        ``pace`` is the pace of this process, in calls per second, when it was refused.
+        ``pace`` is the pace of this process, in calls per second, when it was refused; 0 if the endpoint asked for a
+        wait without refusing calls.
         """
         ...
 
@@ -169,16 +170,21 @@ class Limiter:
         if wait > LONGEST_WAIT:
             self._closed[slot.name] = (now + wait, error)  # other models or sources are not affected
             return
-        if is_rate_limited(error):
+        refused = is_rate_limited(error)
+        if refused:
             self.throttle.refuse(slot.started, now, self._running, wait)
         else:
             self.throttle.close(now + wait)
         if self.share:
-            self.share.report_wait(self.throttle.opens_at - now, self.throttle.refused_pace)
-        if not is_rate_limited(error):
+            self.share.report_wait(self.throttle.opens_at - now, self.throttle.refused_pace if refused else 0.0)
+        if not refused:
             return
         slot.since = slot.since if slot.refusal else now
         slot.refusal = error
+        self._end_long_waits(now, error)
+
+    def _end_long_waits(self, now: float, error: MootError) -> None:
+        """Ends the calls that have waited for `max_wait` without being sent."""
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
@@ -186,7 +192,11 @@ class Limiter:
 
     def refuse_elsewhere(self, wait: float, pace: float) -> None:
         """Makes calls wait, because another process was refused or asked to wait; see `Throttle.refuse_elsewhere`."""
-        self.throttle.refuse_elsewhere(asyncio.get_running_loop().time(), wait, pace)
+        now = asyncio.get_running_loop().time()
+        self.throttle.refuse_elsewhere(now, wait, pace)
+        if self._waiting:
+            text = f"{without_user(self.address)} asks for a wait."
+            self._end_long_waits(now, WorldError(text, kind="rate_limited", retryable=True, retry_after=wait))
 
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop

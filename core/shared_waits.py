@@ -1,8 +1,9 @@
 """Shares the waits that endpoints ask for between the processes of one machine that use the same home folder.
 
 Each endpoint that has refused a call has a file. Its modification time is the moment until which no process calls the
-endpoint; its content is the pace, in calls per second, of the process that was refused. Whether the time has changed is
-read before each call, which takes about two microseconds; no process has to run for the others.
+endpoint; its content is the pace, in calls per second, of the process that was refused, or 0 if the endpoint only asked
+for a wait. Whether the time has changed is read before each call, which takes about two microseconds; no process has to
+run for the others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import logging
 import math
 import os
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -27,6 +30,8 @@ log = logging.getLogger(__name__)
 
 LATEST = 70.0
 """Seconds. A file with a moment that is further ahead is ignored: no call waits so long, so the clock was changed."""
+_writing = threading.Lock()
+"""A lock: one thread at a time writes, so that a wait never replaces a longer one of this process."""
 
 
 class SharedWait:
@@ -44,14 +49,15 @@ class SharedWait:
         self._path = str(moot_home() / "waits" / hashlib.sha256(without_user(address).encode()).hexdigest())
         self._address = without_user(address)
         self._seen = 0
+        self._reported = 0
 
     def request_more(self) -> None:
         """See `Share`. All calls are granted."""
 
     def report_wait(self, seconds: float, pace: float) -> None:
         """See `Share`. A thread writes the file; if it cannot, a warning is logged."""
-        self._seen = time_ns() + int(seconds * 1e9)
-        asyncio.get_running_loop().run_in_executor(None, self._write, self._seen, str(pace).encode())
+        self._reported = time_ns() + int(seconds * 1e9)
+        asyncio.get_running_loop().run_in_executor(None, self._write, self._reported, str(pace).encode())
 
     def update(self) -> None:
         """See `Share`."""
@@ -63,7 +69,7 @@ class SharedWait:
             return
         self._seen = until
         left = (until - time_ns()) / 1e9
-        if 0 < left < LATEST:
+        if until > self._reported and 0 < left < LATEST:
             self._gate.refuse_elsewhere(left, self._read_pace())
 
     def _read_pace(self) -> float:
@@ -82,8 +88,13 @@ class SharedWait:
         path = Path(self._path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not path.exists() or path.stat().st_mtime_ns < until:
-                path.write_bytes(pace)
+            with _writing:
+                if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + LATEST * 1e9:
+                    return
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with suppress(OSError):  # the disk is full: then only the wait is shared
+                    os.write(file, pace)
+                os.close(file)
                 os.utime(path, ns=(until, until))
         except OSError as error:
             log.warning("Other processes do not learn that %s asks for a wait: %s", self._address, error)

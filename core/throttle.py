@@ -119,10 +119,10 @@ class Throttle:
         Args:
             now: the time.
             wait: seconds during which the endpoint must not be called.
-            pace: the other process's pace when it was refused.
+            pace: the other process's pace when it was refused; 0 if the endpoint only asked it to wait.
         """
         known = self._pace < math.inf
-        if now >= self.opens_at and not (known and self.pace < 0.9 * pace):
+        if pace and now >= self.opens_at and not (known and self.pace < 0.9 * pace):
             self._lower(now, self.room)
             self._measure = not known
         self.close(now + wait * random.uniform(1.0, 1.1))

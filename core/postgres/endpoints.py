@@ -121,8 +121,8 @@ class SharedEndpoints:
         """
         share = self._shares[address]
         leased = max(share.granted, share.gate.running)
-        report = (address, share.most, share.gate.demand, leased, share.requested_wait())
-        granted, closed = await asyncio.to_thread(self._exchange, *report, share.gate.throttle.refused_pace)
+        report = (address, share.most, share.gate.demand, leased, *share.requested_wait())
+        granted, closed = await asyncio.to_thread(self._exchange, *report)
         if granted < share.granted:
             share.request_more()
         share.granted = granted
@@ -201,7 +201,7 @@ class EndpointShare:
         self.most = 1
         self._changed = changed
         self._urgent = urgent
-        self._refused = 0.0
+        self._refused = self._pace = 0.0
 
     def request_more(self) -> None:
         """See `Share`."""
@@ -209,14 +209,14 @@ class EndpointShare:
 
     def report_wait(self, seconds: float, pace: float) -> None:
         """See `Share`. The report contains the pace."""
-        self._refused = max(self._refused, seconds)
+        self._refused, self._pace = max(self._refused, seconds), max(self._pace, pace)
         self._changed.set()
         self._urgent.set()
 
-    def requested_wait(self) -> float:
-        """The longest wait in seconds that was reported since the last call of this method; else 0."""
-        refused, self._refused = self._refused, 0.0
-        return refused
+    def requested_wait(self) -> tuple[float, float]:
+        """The longest wait in seconds that was reported since the last call of this method, and the pace; else 0."""
+        refused, pace, self._refused, self._pace = self._refused, self._pace, 0.0, 0.0
+        return refused, pace
 
     def update(self) -> None:
         """See `Share`. The limiter is updated as soon as a notification arrives."""

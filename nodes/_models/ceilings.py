@@ -245,7 +245,7 @@ class Ceilings:
     def leave_out(self, role: str, *, awaited: bool = True) -> None:
         """Counts a call that was refused, or not ``awaited``."""
         self.left_out[role] += 1
-        self.not_awaited[role] += not awaited
+        self.not_awaited.update([] if awaited else [role])
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
@@ -289,7 +289,7 @@ class Ceilings:
         if not self.bounded:
             return
         if left_out:
-            self.leave_out(planned.role, awaited=not calls)
+            self.leave_out(planned.role, awaited=not (calls and calls[-1]["outcome"] == "failed"))
         if calls:
             self._deciding_calls.pop((planned.role, planned.prompt), None)
             self._remember_call(planned)

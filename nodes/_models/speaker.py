@@ -164,9 +164,9 @@ class Speaker(Caller):
             earlier = None if last else self._unusable
             try:
                 message, call = earlier or await self._fitting_call(sent, send, ranks, prompt, request())
-            except BudgetExhausted:
+            except BudgetExhausted as error:
                 if unusable:
-                    raise unusable from None
+                    raise unusable from error
                 raise
             found, outcome, problem = read(message)
             self._count_outcome(outcome)
@@ -352,7 +352,8 @@ class Speaker(Caller):
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_from_record(value["error"]) if value["error"] else None
-            self._apply_stored_calls(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
+            left_out = value.get("left_out", isinstance(error, BudgetExhausted))
+            self._apply_stored_calls(messages, parts, calls, prompt, left_out=left_out)
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.empty_copy(), chain.get()
@@ -399,6 +400,7 @@ class Speaker(Caller):
             "warnings": result.warnings,
             "depth": result.depth,
             "error": result.error and result.error.record(""),
+            "left_out": BudgetExhausted in (type(result.error), type(result.error and result.error.__cause__)),
         }
         spent = spent_by(part.calls, prices)
         if good:

@@ -56,7 +56,10 @@ class LeftOut(TypedDict):
 
 
 class Reserved(TypedDict):
-    """The most tokens that a call may have taken whose reply was not awaited."""
+    """The tokens that ceilings count for a call whose reply was not awaited.
+
+    It may have taken more if no `max_tokens` was sent: with neither `max_tokens` nor a ceiling in tokens or USD.
+    """
 
     prompt_tokens: int
     completion_tokens: int

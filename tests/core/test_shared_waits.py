@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import resource
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,36 @@ def test_a_running_process_waits_after_a_refusal_of_another() -> None:
     asyncio.run(call())
 
 
+def test_a_process_does_not_take_its_own_refusal_for_another_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[float] = []
+    monkeypatch.setattr(Limiter, "refuse_elsewhere", lambda self, wait, pace: heard.append(wait))
+
+    async def refuse_twice() -> None:
+        gate = limiter(ADDRESS)
+        assert gate.share
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        for _ in range(2):
+            await refuse()
+            gate.throttle = Throttle()
+            gate.share.update()  # perhaps before the file is written
+            await asyncio.to_thread(lambda: None)
+            gate.share.update()
+
+    asyncio.run(refuse_twice())
+    assert heard == []
+
+
+def test_the_pace_is_not_lowered_if_another_process_was_only_asked_to_wait() -> None:
+    async def wait_elsewhere() -> None:
+        gate = limiter(ADDRESS)
+        await seconds_to_wait()
+        assert gate.throttle.due(gate.throttle.opens_at) == gate.throttle.opens_at
+        assert gate.throttle.pace == math.inf
+
+    asyncio.run(refuse("server_error"))
+    asyncio.run(wait_elsewhere())
+
+
 def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[float] = []
     monkeypatch.setattr(Limiter, "refuse_elsewhere", lambda self, wait, pace: heard.append(pace))
@@ -82,6 +114,24 @@ def test_a_moment_in_the_far_future_is_ignored(own_home: Path) -> None:
     (file,) = (own_home / "waits").iterdir()
     os.utime(file, (0, time.time() + 86_400))
     assert asyncio.run(seconds_to_wait()) <= 0
+
+
+def test_a_moment_in_the_far_future_is_replaced(own_home: Path) -> None:
+    asyncio.run(refuse())
+    (file,) = (own_home / "waits").iterdir()
+    os.utime(file, (0, time.time() + 86_400))
+    asyncio.run(refuse())
+    assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
+
+
+def test_a_full_disk_takes_the_pace_but_not_the_wait() -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not written
+    try:
+        asyncio.run(refuse())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
 
 
 def test_a_home_that_cannot_be_written_gives_a_warning(own_home: Path, caplog: pytest.LogCaptureFixture) -> None:

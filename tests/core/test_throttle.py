@@ -212,6 +212,23 @@ def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after:
     assert all(error.kind == "rate_limited" and "`max_wait` allows (600 s)" in error.detail for error in errors)
 
 
+def test_a_call_ends_at_max_wait_if_only_other_processes_are_refused() -> None:
+    model, gate = SimulatedEndpoint(), Limiter("http://user:secret@127.0.0.1:1/v1")
+
+    async def call() -> None:
+        gate.refuse_elsewhere(1.0, 8.0)
+        waiting = asyncio.ensure_future(with_retries(model.answer, Limits(max_wait=30.0), gate))
+        while not waiting.done():
+            await asyncio.sleep(0.5)
+            gate.refuse_elsewhere(1.0, 8.0)
+            assert asyncio.get_running_loop().time() < 60
+        with pytest.raises(WorldError, match=r"http://127\.0\.0\.1:1/v1 asks for a wait\..*`max_wait` allows"):
+            await waiting
+
+    assert 30 < run(call()) < 35
+    assert model.sent == []
+
+
 def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() -> None:
     """Calls of another model at the same endpoint are still made."""
     model, other = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40), SimulatedEndpoint()

@@ -92,6 +92,7 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
     (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
     assert "Not called: " in warning["detail"]
+    assert "Begun" not in warning["detail"]
     assert "judge" not in warning["detail"]
 
 

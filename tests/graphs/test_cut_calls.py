@@ -111,3 +111,17 @@ async def test_a_replay_says_the_same_of_calls_that_were_not_awaited(
         replayed = await spend("society_of_minds", [], agents=AGENTS, max_rounds=1, **limits)
     assert warning_in(replayed) == warning_in(made)
     assert replayed["usage"]["ceilings"]["budget"] == made["usage"]["ceilings"]["budget"]
+
+
+async def test_a_second_request_that_was_refused_was_not_begun(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    stub = start_stub([{"model": "slow", "reply": "No answer."}])
+    settings = {"agents": AGENTS, "max_rounds": 1, "max_calls": 2}
+    with ledger_use(LedgerUse("record")):
+        made = await spend("society_of_minds", [], **settings)
+    assert [request["model"] for request in stub.requests()].count("slow") == 1
+    with ledger_use(LedgerUse("replay", id=made["id"])):
+        replayed = await spend("society_of_minds", [], **settings)
+    assert warning_in(replayed) == warning_in(made) == "The budget did not allow for every call. Not called: slow."
