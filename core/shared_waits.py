@@ -14,7 +14,7 @@ import logging
 import math
 import os
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from time import time_ns
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 LATEST = 70.0
 """Seconds. A file with a moment that is further ahead is ignored: no call waits so long, so the clock was changed."""
-_writing = threading.Lock()
-"""A lock: one thread at a time writes, so that a wait never replaces a longer one of this process."""
 
 
 class SharedWait:
@@ -50,6 +48,7 @@ class SharedWait:
         self._address = without_user(address)
         self._seen = 0
         self._reported = 0
+        self._writer = ThreadPoolExecutor(1, "moot-waits")  # not the loop's threads: searches may use all of them
 
     def request_more(self) -> None:
         """See `Share`. All calls are granted."""
@@ -57,7 +56,7 @@ class SharedWait:
     def report_wait(self, seconds: float, pace: float) -> None:
         """See `Share`. A thread writes the file; if it cannot, a warning is logged."""
         self._reported = time_ns() + int(seconds * 1e9)
-        asyncio.get_running_loop().run_in_executor(None, self._write, self._reported, str(pace).encode())
+        asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._reported, str(pace).encode())
 
     def update(self) -> None:
         """See `Share`."""
@@ -88,13 +87,12 @@ class SharedWait:
         path = Path(self._path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _writing:
-                if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + LATEST * 1e9:
-                    return
-                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-                with suppress(OSError):  # the disk is full: then only the wait is shared
-                    os.write(file, pace)
-                os.close(file)
-                os.utime(path, ns=(until, until))
+            if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + LATEST * 1e9:
+                return
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with suppress(OSError):  # the disk is full: then only the wait is shared
+                os.write(file, pace)
+            os.close(file)
+            os.utime(path, ns=(until, until))
         except OSError as error:
             log.warning("Other processes do not learn that %s asks for a wait: %s", self._address, error)

@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import resource
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from moot.core.endpoint import Limits
 from moot.core.errors import WorldError
 from moot.core.limiter import Limiter, limiter
+from moot.core.shared_waits import SharedWait
 from moot.core.throttle import Throttle
 
 ADDRESS = "http://user:secret@127.0.0.1:1/v1"
@@ -34,6 +36,19 @@ async def refuse(kind: str = "rate_limited") -> None:
             raise WorldError("Too many.", kind=kind, retryable=True, retry_after=WAIT)
 
 
+async def written() -> None:
+    """Wait until this process has written its last wait."""
+    share = limiter(ADDRESS).share
+    assert isinstance(share, SharedWait)
+    await asyncio.wrap_future(share._writer.submit(lambda: None))
+
+
+async def refuse_and_write(kind: str = "rate_limited") -> None:
+    """Make a call that is refused, and wait until other processes can know it."""
+    await refuse(kind)
+    await written()
+
+
 async def seconds_to_wait(address: str = ADDRESS) -> float:
     """How long a new call would wait."""
     gate = limiter(address)
@@ -47,7 +62,7 @@ async def seconds_to_wait(address: str = ADDRESS) -> float:
 
 @pytest.mark.parametrize("kind", ["rate_limited", "server_error"])
 def test_all_event_loops_and_processes_wait_if_one_was_asked_to(kind: str) -> None:
-    asyncio.run(refuse(kind))
+    asyncio.run(refuse_and_write(kind))
     assert 0.9 * WAIT < asyncio.run(seconds_to_wait()) < 1.3 * WAIT
     assert asyncio.run(seconds_to_wait("http://127.0.0.1:2/v1")) <= 0
 
@@ -56,7 +71,7 @@ def test_a_running_process_waits_after_a_refusal_of_another() -> None:
     async def call() -> None:
         gate = limiter(ADDRESS)
         assert await seconds_to_wait() <= 0
-        await asyncio.to_thread(asyncio.run, refuse())
+        await asyncio.to_thread(asyncio.run, refuse_and_write())
         assert await seconds_to_wait() > 0.9 * WAIT
         opens_at = gate.throttle.opens_at
         await seconds_to_wait()
@@ -72,16 +87,30 @@ def test_a_process_does_not_take_its_own_refusal_for_another_ones(monkeypatch: p
     async def refuse_twice() -> None:
         gate = limiter(ADDRESS)
         assert gate.share
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         for _ in range(2):
             await refuse()
             gate.throttle = Throttle()
             gate.share.update()  # perhaps before the file is written
-            await asyncio.to_thread(lambda: None)
+            await written()
             gate.share.update()
 
     asyncio.run(refuse_twice())
     assert heard == []
+
+
+def test_other_processes_learn_of_a_refusal_while_all_threads_of_the_loop_are_busy() -> None:
+    async def refuse_while_busy() -> None:
+        threads, end = ThreadPoolExecutor(1), threading.Event()
+        asyncio.get_running_loop().set_default_executor(threads)
+        threads.submit(end.wait)
+        try:
+            await refuse()
+            await written()
+            assert await asyncio.wrap_future(ThreadPoolExecutor(1).submit(asyncio.run, seconds_to_wait())) > 0.9 * WAIT
+        finally:
+            end.set()
+
+    asyncio.run(refuse_while_busy())
 
 
 def test_the_pace_is_not_lowered_if_another_process_was_only_asked_to_wait() -> None:
@@ -91,7 +120,7 @@ def test_the_pace_is_not_lowered_if_another_process_was_only_asked_to_wait() -> 
         assert gate.throttle.due(gate.throttle.opens_at) == gate.throttle.opens_at
         assert gate.throttle.pace == math.inf
 
-    asyncio.run(refuse("server_error"))
+    asyncio.run(refuse_and_write("server_error"))
     asyncio.run(wait_elsewhere())
 
 
@@ -99,7 +128,7 @@ def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: 
     heard: list[float] = []
     monkeypatch.setattr(Limiter, "refuse_elsewhere", lambda self, wait, pace: heard.append(pace))
     monkeypatch.setattr(Throttle, "refused_pace", 12.5)
-    asyncio.run(refuse())
+    asyncio.run(refuse_and_write())
     asyncio.run(seconds_to_wait())
     (file,) = (own_home / "waits").iterdir()
     until = file.stat().st_mtime_ns
@@ -110,17 +139,17 @@ def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: 
 
 
 def test_a_moment_in_the_far_future_is_ignored(own_home: Path) -> None:
-    asyncio.run(refuse())
+    asyncio.run(refuse_and_write())
     (file,) = (own_home / "waits").iterdir()
     os.utime(file, (0, time.time() + 86_400))
     assert asyncio.run(seconds_to_wait()) <= 0
 
 
 def test_a_moment_in_the_far_future_is_replaced(own_home: Path) -> None:
-    asyncio.run(refuse())
+    asyncio.run(refuse_and_write())
     (file,) = (own_home / "waits").iterdir()
     os.utime(file, (0, time.time() + 86_400))
-    asyncio.run(refuse())
+    asyncio.run(refuse_and_write())
     assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
 
 
@@ -128,7 +157,7 @@ def test_a_full_disk_takes_the_pace_but_not_the_wait() -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not written
     try:
-        asyncio.run(refuse())
+        asyncio.run(refuse_and_write())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
@@ -136,7 +165,7 @@ def test_a_full_disk_takes_the_pace_but_not_the_wait() -> None:
 
 def test_a_home_that_cannot_be_written_gives_a_warning(own_home: Path, caplog: pytest.LogCaptureFixture) -> None:
     (own_home / "waits").write_text("no folder")
-    asyncio.run(refuse())
+    asyncio.run(refuse_and_write())
     (said,) = caplog.messages
     assert said.startswith("Other processes do not learn that http://127.0.0.1:1/v1 asks for a wait")
     assert asyncio.run(seconds_to_wait()) <= 0
