@@ -116,7 +116,7 @@ def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
 
 
 def resumed_use(earlier: Debate) -> LedgerUse:
-    """The use of the ledger by a resumed debate, or by one that is done and only replayed."""
+    """How a debate that is continued uses the ledger: a finished one is only replayed."""
     return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 

@@ -433,9 +433,10 @@ class LedgerFile:
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates, then entries of the debates that ended first, until the file is small enough.
 
-        Debates older than ``days`` are removed, except running ones and the rows of debates with a document. Of younger
-        debates, only finished ones lose entries because of the file's size, failed ones last; interrupted and waiting
-        ones keep theirs. Each debate has its own transaction, so that other processes never wait long.
+        Debates older than ``days`` are removed, except running ones and the rows of debates with a document. If the
+        file is still too large, the entries of younger debates are removed: first those of done debates, then those of
+        failed ones. Interrupted and waiting debates keep theirs. Each debate has its own transaction, so that other
+        processes never wait long.
         """
         before, pruned = self._size_of("page_count"), 0
         limit = time.time() - days * 86400

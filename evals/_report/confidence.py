@@ -76,9 +76,9 @@ def calibration_table(study: Study) -> Table | None:
         "Calibration",
         f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
         "risk-coverage curve (AURC). The AURC of a random order is the share of wrong answers. Lower is better. An "
-        "abstention has no confidence. Confidences are raw: nothing was fitted to right answers. The first row of a "
-        "system is for the confidence in its documents, the rows below it are for other shares in them. All runs are "
-        "pooled.",
+        "abstention has no confidence. Confidences are raw: nothing was fitted to right answers. A system's first "
+        "row is for the confidence in its documents. The rows below it are for other figures that the documents state, "
+        "such as the share of votes. All runs are pooled.",
         heads,
         rows,
     )

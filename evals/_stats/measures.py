@@ -50,7 +50,8 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 
 
 def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
-    """Convert judgements and rankings to arrays for ranx; with names of documents, it would compile for each length.
+    """Convert judgements and rankings to arrays for ranx. Documents become numbers: ranx would compile again for each
+    length of their names.
 
     Judgements: (queries, documents, 2), each document's number and grade, the best first. Rankings: (queries, `K`, 2),
     the numbers of the documents found, the best first.

@@ -76,7 +76,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
     """HoVer score of an item (Jiang et al. 2020, hover-nlp.github.io): the right label and a right sentence of each
     page.
 
-    For a claim over k pages the first k + 1 found pages count, with the first two sentences of each.
+    If a claim needs k pages, the first k + 1 found pages count, with the first two sentences of each.
 
     Args:
         gold: the right label.

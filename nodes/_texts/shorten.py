@@ -5,8 +5,8 @@ again: into pieces of evidence, answers and arguments by round, lines of a recor
 The order of removal, until the prompt fits:
 
 1. Evidence, the lowest rank first: its rank in a search, else by the words that it shares with the claim
-   (`ranks_by_words`). Evidence cited in the prompt is removed last. The last piece that fits, and a piece that would
-   take more than half of the space, are shown in part; a piece that is the only cited one may take all of it.
+   (`ranks_by_words`). Evidence cited in the prompt is removed last. The last piece that is shown may be shown in part;
+   so is a piece that would take more than half of the space, unless it is the only cited one.
    A quarter of the prompt is reserved for evidence.
 2. The oldest rounds, equally from each debate; the last round stays.
 3. The ends of the longest reasons and arguments.

@@ -3,7 +3,7 @@
 The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, the
 court grants every expert, and each debate has two rounds (replies in trial_rules.json). The program prints the prompt
 tokens (characters / 4, over all messages of all calls) by role and step. It also prints how many of them a provider's
-prefix cache cannot serve: those after the longest start that a prompt shares with an earlier one.
+prefix cache cannot serve: those after the longest prefix that a prompt shares with an earlier one.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """
@@ -120,7 +120,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
 
 
 def length_in_common(one: str, other: str) -> int:
-    """The length of the common start of two texts."""
+    """The length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -146,7 +146,7 @@ def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
 
 
 def print_report(prompts: Sequence[str]) -> None:
-    """Print the number of prompt tokens, and of those after the longest start shared with an earlier prompt.
+    """Print the number of prompt tokens, and of those after the longest prefix shared with an earlier prompt.
 
     Args:
         prompts: all prompts of one model, in order.

@@ -49,7 +49,7 @@ def test_the_work_of_a_waiting_agent_is_kept_when_another_ends() -> None:
     assert {agent for agent, _, _ in calls} == {"news", "plain"}
 
 
-def test_a_moment_to_ask_that_the_graph_lacks_is_refused() -> None:
+def test_a_question_that_the_graph_does_not_ask_is_refused() -> None:
     done = moot(*VERIFY, "--graph", "rag", "--ask", "verdict")
     assert done.returncode == 2
     assert "ask_person" in done.stderr

@@ -52,7 +52,7 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, Any]) -> float:
-    """Run a coroutine on such a clock; return the simulated seconds."""
+    """Run a coroutine on a `Clock`; return the simulated seconds."""
     random.seed(0)
     with asyncio.Runner(loop_factory=Clock) as runner:
         runner.run(main)
@@ -278,7 +278,7 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> Non
 
 
 @pytest.mark.parametrize(("other", "share"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
-def test_a_process_lowers_its_pace_after_a_refusal_of_another_that_is_no_faster(other: float, share: float) -> None:
+def test_a_process_slows_down_after_another_was_refused_at_the_same_or_a_lower_pace(other: float, share: float) -> None:
     throttle = Throttle()
     for i in range(100):
         throttle.start(i / 50)

@@ -107,7 +107,7 @@ def test_the_effects_of_attacks_and_defences_are_measured(tmp_path: Path) -> Non
     assert sum(flips for flips, _ in obeyed["by"]["position"].values()) == 4
     assert results["rag with both under injection"]["flips"] == 0
     adaptive = results["rag under adaptive"]
-    # Verified quotes of several origins: the attack is not visible.
+    # The poisoned verdicts rest on verified quotes of several origins, so none is flagged.
     assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)
     again = attack(tmp_path, *options)
     assert again == found

@@ -25,7 +25,7 @@ from moot.evals._stats.outcomes import Score
 approx: Any = pytest.approx  # so that dataclasses can find it
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]
 CORRECT = [True, False, True, True, False, True, None]
-"""Five have both. By tenths: 0 (wrong); 0.55 and 0.6 (right); two of 0.95 (one right)."""
+"""Five items have a confidence and a correctness: 0 is wrong, 0.55 and 0.6 are right, one of two with 0.95 is right."""
 ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0]), st.booleans()), max_size=20)
 
 

@@ -289,7 +289,8 @@ def test_accuracy_and_stops_by_round(comparison: Study) -> None:
         ("debate", "3", 1, 1.0),
         ("debate", "verdict", 7, None),
     ]
-    # After round 2, five debates had ended and keep their answers: all seven are right. Item 8's verdict abstained.
+    # After round 2, five debates had ended: their answers count as before, so all seven are right. Item 8 abstained at
+    # the end.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
     stops = stops_table(comparison)
     assert stops is not None

@@ -135,7 +135,7 @@ def test_the_table_of_systems_on_common_items_by_hand(tmp_path: Path) -> None:
         "c",
     ]
     assert value(rows["a"]["score_1"]) == approx(6 / 7)
-    assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of its five right answers, that to item 6 does not count
+    assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # its right answer to item 6 does not count
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
     assert rows["a_own"]["average"] is None  # the control was not measured on the second benchmark
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)

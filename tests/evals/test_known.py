@@ -48,7 +48,7 @@ def test_s1s_intervals_equal_their_exact_limits() -> None:
     binom = load_extra("scipy.stats").binom
     for dataset, printed in S1_INTERVALS.items():
         share = S1_ACCURACY[dataset]["Tool-MAD"]
-        exact = binom.ppf([0.025, 0.975], S1_ITEMS, share) / S1_ITEMS  # the limit for endless resamples
+        exact = binom.ppf([0.025, 0.975], S1_ITEMS, share) / S1_ITEMS  # the limit if the number of resamples grows
         assert printed == approx(exact, abs=S1_TOLERANCE + 1e-9)
         right = round(S1_ITEMS * share)
         other = wilson([True] * right + [False] * (S1_ITEMS - right))

@@ -92,7 +92,11 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         (S, [("A_-LRB-film-RRB-", 2), ("B", 1)], 1.0),  # one right sentence of each page is enough
         (R, [("A (film)", 2), ("B", 1)], 0.0),
         (S, [("A (film)", 0), ("A (film)", 2)], 0.0),
-        (S, [("X", 0), ("A (film)", 2), ("B", 1)], 1.0),  # the first three pages of a claim over two
+        (
+            S,
+            [("X", 0), ("A (film)", 2), ("B", 1)],
+            1.0,
+        ),  # the claim needs two pages, so the first three found pages count
         (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
         (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # two sentences of each page
         (S, [("A (film)", 1), ("B", 1), ("A (film)", 0)], 1.0),

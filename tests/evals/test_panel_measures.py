@@ -266,7 +266,7 @@ def test_denials_and_parts_of_words_are_no_concessions(text: str) -> None:
 
 
 YIELDING = "I concede that the second trial was small, but its effect held up."
-"""13 words; with the 7 of the next, 20 with 2 concessions."""
+"""13 words with one concession; together with `GOOD_POINT`, 20 words with two."""
 GOOD_POINT = "You make a good point about dosage."
 
 

@@ -1,4 +1,4 @@
-"""Prompts of one step have a common start, so that a provider's prefix cache serves them."""
+"""Prompts of one step have a common prefix, so that a provider's prefix cache serves them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERSONAS = [{"persona": "a metrologist"}, {"persona": "a jeweller"}, {}]
 
 
 def common_start(texts: list[str]) -> str:
-    """The common start of all texts."""
+    """The common prefix of all texts."""
     return "".join(characters[0] for characters in takewhile(lambda c: len(set(c)) == 1, zip(*texts, strict=False)))
 
 

@@ -162,7 +162,7 @@ def test_a_full_trials_citations(full: dict[str, Any]) -> None:
 
 
 def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
-    # Reflections as in `REFLECTIONS`; novelty over all six candidates of a round.
+    # Reflections are those of `REFLECTIONS`; a round's novelty is the mean over its six candidates.
     assert debate_entry(full) == {
         "phase": "primary",
         "stop_reason": "max_rounds",
@@ -304,7 +304,7 @@ async def test_every_role_has_its_own_model_and_temperature(
 
 
 def scripted_server(**fields: Any) -> Any:
-    """The scripted endpoint's replies without its process, which does not record the requested temperatures."""
+    """The scripted endpoint's replies, made in this process: the endpoint itself does not record temperatures."""
     module = importlib.import_module("tests.stub_llm")
     stub = module.Stub(module.parse(["--labels", "A", "--reply-chars", "40", "--no-trace"]))
 

@@ -53,7 +53,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([None, S, N, I, None], S, 1, 3),
     ([N, S, None, None, None], N, 1, 2),
     ([N, S, S, S, N, S, N], S, 4, 7),
-    ([S, N, N, I, I, N, S], N, 3, 7),  # most of the votes need not be more than half
+    ([S, N, N, I, I, N, S], N, 3, 7),  # the most frequent verdict wins without half of the votes
     ([N, S, I, N, S, I, N], N, 3, 7),
     ([I, I, I, I, I, I, I], I, 7, 7),
 ]

@@ -73,7 +73,7 @@ def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: Finishe
 
 def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
-    # Both sides see the last four statements, and testimony from the next call on.
+    # Both sides see the last four statements. A testimony is one of them from the next call on.
     for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
             seen_statements = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]

@@ -29,7 +29,7 @@ IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.
 
 
 def says(answer: str, *, match: str = "", role: str = "", **more: Any) -> dict[str, Any]:
-    """A rule: this answer, for prompts that match, or of one role."""
+    """A rule: prompts that match, or all prompts of one role, get this answer."""
     rule: dict[str, Any] = {"fields": {"answer": answer, "rationale": "So it says.", "citations": [], **more}}
     return rule | ({"match": match} if match else {}) | ({"model": role} if role else {})
 

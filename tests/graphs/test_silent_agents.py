@@ -26,7 +26,7 @@ from tests.graphs.scripted_agents import (
 
 ROUNDS: dict[str, dict[str, Any]] = {name: {"max_rounds": 3} for name in N_AGENTS}
 ROUNDS |= {"multi_agent_voting": {}, "peer_review": {"rounds": 2}, "cortex_debate": {"max_rounds": 2}}
-"""Each agent answers three times, but once in the vote, if there is one."""
+"""Settings with which each agent answers three times; in multi_agent_voting, once."""
 
 
 def answer_turns(document: dict[str, Any], agent: str) -> list[Any]:

@@ -46,7 +46,7 @@ def pieces(names: str) -> list[Evidence]:
         ("a1 b1 a2 b2", "", 4, "a1 b1 a2 b2"),
         ("a1 a2", "b1 b2 c1 c2", 2, "a1"),  # the limit holds within one search, too
         ("a3 c1", "a1 b1", 2, "a3 c1"),
-        ("a3 b2", "a1 a2 b1", 2, "b2"),  # with the pool there would be three of five
+        ("a3 b2", "a1 a2 b1", 2, "b2"),  # with a3, three of the five pieces would be of origin a
         ("a3", "a1 a2", 1, ""),
         ("a1", "a1 a2 a3", 1, "a1"),  # found before
         ("notes:1 notes:2 notes:3", "", 3, "notes:1 notes:2 notes:3"),

@@ -56,7 +56,7 @@ def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) 
     assert responses_of(service, "/ok") == [200, 200]
     assert responses_of(service, "/ready") == [503, 503]
     for method, path in (("GET", "/moot/api/debates"), ("POST", "/threads"), ("GET", f"/moot/debates/{place[1]}")):
-        with service.client_of("bob") as bob:  # a server that has failed closes the connection
+        with service.client_of("bob") as bob:  # a new client each time: the server closes the connection after a failure
             answer = bob.request(method, path, json={} if method == "POST" else None, timeout=60)
         assert answer.status_code >= 500, (path, answer.text)
         assert "127.0.0.1" not in answer.text, "the response shows an address"
@@ -64,11 +64,13 @@ def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) 
     service.wait_for(lambda: responses_of(service, "/ready") == [200, 200], "not ready again")
     with service.client_of("bob") as bob:
         ended = ("success", "error", "interrupted")
-        service.wait_for(lambda: status(bob, place) in ended, f"it goes on: {rows(service)}")
+        service.wait_for(lambda: status(bob, place) in ended, f"the run has not ended: {rows(service)}")
         [listed] = bob.get("/moot/api/debates", params={"q": "Rosemary"}).json()["debates"]
         if listed["status"] != "done":
             assert listed["can"] == "resume"
             on = bob.post(f"/moot/api/debates/{listed['id']}/resume").raise_for_status().json()
-            service.wait_for(lambda: status(bob, (on["thread_id"], on["run_id"])) == "success", "it does not go on")
+            service.wait_for(
+                lambda: status(bob, (on["thread_id"], on["run_id"])) == "success", "the resumed run has not ended"
+            )
             [listed] = bob.get("/moot/api/debates", params={"q": "Rosemary"}).json()["debates"]
         assert listed["status"] == "done", rows(service)

@@ -220,6 +220,6 @@ def test_sessions_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sessions.is_valid(others[0])
 
 
-def test_an_empty_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blank_token_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_TOKEN", "  ")
     assert read_token() == ""

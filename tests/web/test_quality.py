@@ -150,7 +150,7 @@ async def test_on_a_phone_the_current_round_is_visible(page: Page, served: Serve
         assert box["width"] > 250, await about.inner_text()  # wide enough for several words per line
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.get_by_role("columnheader", name="Round 3, now").wait_for()
-    for sight in ("in sight", "still, when the table has changed"):
+    for sight in ("in sight", "still in sight after the table changed"):
         region = await page.locator(".holding").bounding_box()
         here = await page.locator(".holding th.here").bounding_box()
         assert region is not None
