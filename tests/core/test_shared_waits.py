@@ -6,12 +6,14 @@ import asyncio
 import math
 import os
 import resource
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from moot.core import shared_waits
 from moot.core.endpoint import Limits
 from moot.core.errors import WorldError
 from moot.core.limiter import Limiter, limiter
@@ -153,7 +155,8 @@ def test_a_moment_in_the_far_future_is_replaced(own_home: Path) -> None:
     assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
 
 
-def test_a_full_disk_takes_the_pace_but_not_the_wait() -> None:
+def test_a_full_disk_takes_the_pace_but_not_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be cut off, and could not be loaded later
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not written
     try:
@@ -163,9 +166,11 @@ def test_a_full_disk_takes_the_pace_but_not_the_wait() -> None:
     assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
 
 
-def test_a_home_that_cannot_be_written_gives_a_warning(own_home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_home_that_cannot_be_written_gives_a_warning(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []  # other tests of the process may have changed the levels of loggers
+    monkeypatch.setattr(shared_waits.log, "warning", lambda text, *values: warnings.append(text % values))
     (own_home / "waits").write_text("no folder")
     asyncio.run(refuse_and_write())
-    (said,) = caplog.messages
-    assert said.startswith("Other processes do not learn that http://127.0.0.1:1/v1 asks for a wait")
+    (warning,) = warnings
+    assert warning.startswith("Other processes do not learn that http://127.0.0.1:1/v1 asks for a wait")
     assert asyncio.run(seconds_to_wait()) <= 0
