@@ -56,7 +56,7 @@ def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) 
     assert responses_of(service, "/ok") == [200, 200]
     assert responses_of(service, "/ready") == [503, 503]
     for method, path in (("GET", "/moot/api/debates"), ("POST", "/threads"), ("GET", f"/moot/debates/{place[1]}")):
-        with service.client_of("bob") as bob:  # the server closes the connection after a failure
+        with service.client_of("bob") as bob:  # a new client, because a failure closes the connection
             answer = bob.request(method, path, json={} if method == "POST" else None, timeout=60)
         assert answer.status_code >= 500, (path, answer.text)
         assert "127.0.0.1" not in answer.text, "the response shows an address"
