@@ -14,6 +14,7 @@ import logging
 import math
 import os
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -43,7 +44,7 @@ class SharedWait:
     granted = most = sys.maxsize
 
     def __init__(self, address: str, gate: Limiter) -> None:
-        self._gate = gate
+        self._gate = weakref.proxy(gate)  # a cycle would keep limiters of ended event loops, and their counts
         self._path = str(moot_home() / "waits" / hashlib.sha256(without_user(address).encode()).hexdigest())
         self._address = without_user(address)
         self._seen = 0

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import resource
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from moot.core import shared_waits
-from moot.core.endpoint import Limits
+from moot.core.endpoint import Limits, close_clients
 from moot.core.errors import WorldError
 from moot.core.limiter import Limiter, limiter
 from moot.core.shared_waits import SharedWait
@@ -53,11 +55,16 @@ async def refuse_and_write(kind: str = "rate_limited") -> None:
 
 async def seconds_to_wait(address: str = ADDRESS) -> float:
     """How long a new call would wait."""
-    gate = limiter(address)
-    call = asyncio.ensure_future(gate.slot(Limits()).__aenter__())
+    gate, started = limiter(address), asyncio.Event()
+
+    async def make_call() -> None:
+        async with gate.slot(Limits()):
+            started.set()
+
+    call = asyncio.ensure_future(make_call())
     await asyncio.sleep(0)
     left = gate.throttle.opens_at - asyncio.get_running_loop().time()
-    assert call.done() == (left <= 0)
+    assert started.is_set() == (left <= 0)
     call.cancel()
     return left
 
@@ -138,6 +145,20 @@ def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: 
     os.utime(file, ns=(until, until))
     asyncio.run(seconds_to_wait())
     assert heard == [12.5, math.inf]
+
+
+def test_a_limiter_does_not_outlive_its_event_loop() -> None:
+    async def made() -> weakref.ref[Limiter]:
+        found = weakref.ref(limiter(ADDRESS))
+        await close_clients()
+        return found
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(made())() is None
+    finally:
+        gc.enable()
 
 
 def test_a_moment_in_the_far_future_is_ignored(own_home: Path) -> None:
