@@ -128,7 +128,7 @@ class Throttle:
         self.close(now + wait * random.uniform(1.0, 1.1))
 
     def _lower(self, now: float, accepted: float) -> None:
-        """Lowers both limits after a refusal, in addition to which the endpoint had accepted some concurrent calls."""
+        """Lowers both limits after a refusal. ``accepted`` is the number of concurrent calls that were not refused."""
         self._first, self._pace = self._pace == math.inf, self.pace
         self._refusals_in_a_row += 1
         self._refused_at, self._successes, self._measure = now, 0, True

@@ -141,7 +141,7 @@ class QueueRowProcessor:
         return may_be_ours and self._rows.resign(worker)
 
     def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
-        """The ceilings of a batch. If no row of it runs, they are created anew, because its limits may have changed."""
+        """The ceilings of a batch. If no row of it runs, they are created again: its limits may have changed."""
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:
             return None

@@ -85,7 +85,7 @@ def priced_place(folder: Path) -> Iterator[Place]:
 
 
 def usage_at(here: Place) -> dict[str, float]:
-    """The calls, the tokens and the USD of what the endpoint received."""
+    """The number, tokens and USD of the calls that the endpoint received."""
     chats = [call for call in calls_of(here.stub) if call["kind"] == "chat"]
     prompts, replies = (
         sum(call[part] // BYTES_PER_TOKEN + 1 for call in chats) for part in ("prompt_chars", "reply_chars")
