@@ -118,15 +118,25 @@ class MootError(Exception):
         kind: a short stable name, e.g. ``missing_key``.
         retryable: whether the same call may succeed later.
         retry_after: seconds that the server asked us to wait; None if it asked for no wait.
+        may_cost: whether an endpoint may charge for the request, although its reply did not arrive or was unreadable.
     """
 
     exit_code = 3
 
-    def __init__(self, detail: str, *, kind: str, retryable: bool = False, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        kind: str,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        may_cost: bool = False,
+    ) -> None:
         super().__init__(redact(detail))
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+        self.may_cost = may_cost
         self.where = ""
         self.attempts = 1
 
@@ -164,7 +174,8 @@ class ReplyError(WorldError):
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
     """A call that was not made, because too little of a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) is
-    left; or a call that was sent, but whose reply was not awaited, because `max_seconds` was used up.
+    left; or a call that was sent, but whose reply was not awaited, because `max_seconds` was used up; or a call whose
+    reply was lost, and that could not be repeated within the ceilings.
     """
 
     def __init__(self, detail: str) -> None:

@@ -326,7 +326,11 @@ def timeout_error(error: MootError, limits: Limits) -> WorldError:
 
 
 async def with_retries(
-    call: Callable[[], Awaitable[T]], limits: Limits, gate: Limiter, name: str = ""
+    call: Callable[[], Awaitable[T]],
+    limits: Limits,
+    gate: Limiter,
+    name: str = "",
+    before_repeat: Callable[[MootError], Awaitable[None]] | None = None,
 ) -> tuple[T, int]:
     """Runs a call under the limiter until it succeeds, fails with a permanent error, or has used its attempts.
 
@@ -338,6 +342,7 @@ async def with_retries(
         limits: limits of the endpoint.
         gate: the endpoint's limiter.
         name: the model or source that is called.
+        before_repeat: awaited before a request is repeated, with the error of the last one; its errors end the call.
 
     Returns:
         The call's result, and the number of its requests.
@@ -358,6 +363,8 @@ async def with_retries(
             permanent = slot.rejected or not error.retryable or (wait or 0.0) > LONGEST_WAIT
             if permanent or failures >= limits.attempts:
                 raise
+            if before_repeat is not None:
+                await before_repeat(error)
         if not rate_limited:
             await asyncio.sleep(backoff(failures) if wait is None else wait)
 

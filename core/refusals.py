@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -35,7 +36,7 @@ def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
     if isinstance(error, openai.APITimeoutError):
         return too_slow(endpoint, model)
     if isinstance(error, openai.APIConnectionError):
-        return unreachable(endpoint, error)
+        return unreachable(endpoint, error, may_cost=not _never_connected([error.__cause__ or error]))
     if isinstance(error, openai.APIStatusError):
         return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
     return _explain_other_client(error, endpoint, model)
@@ -68,8 +69,18 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
     if any("Timeout" in name for name in names):
         return too_slow(endpoint, model)
     if any("Connect" in name or name in ("TransportError", "NetworkError") for name in names):
-        return unreachable(endpoint, causes[-1] if isinstance(causes[-1], Exception) else Exception(str(error)))
+        cause = causes[-1] if isinstance(causes[-1], Exception) else Exception(str(error))
+        return unreachable(endpoint, cause, may_cost=not _never_connected(causes))
     return unreadable(endpoint, model, type(error).__name__)
+
+
+def _never_connected(causes: Iterable[BaseException]) -> bool:
+    """Whether there was no connection to the endpoint, by the class names of an SDK's errors."""
+    return any(name in kind.__name__ for cause in causes for kind in type(cause).__mro__ for name in NOT_CONNECTED)
+
+
+NOT_CONNECTED = ("ConnectError", "ConnectTimeout", "ConnectorError", "EndpointConnectionError", "ConnectionRefused")
+"""Parts of the names of errors of HTTP clients that could not open a connection."""
 
 
 def too_slow(endpoint: Endpoint, model: str) -> WorldError:
@@ -78,16 +89,24 @@ def too_slow(endpoint: Endpoint, model: str) -> WorldError:
         f"{endpoint.display_url} did not answer for {model} in time. Try again, or raise the setting `timeout`.",
         kind="timeout",
         retryable=True,
+        may_cost=True,
     )
 
 
-def unreachable(endpoint: Endpoint, error: Exception) -> WorldError:
-    """The error for a request without an answer, or with an incomplete one."""
+def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False) -> WorldError:
+    """The error for a request without an answer, or with an incomplete one.
+
+    Args:
+        endpoint: the endpoint.
+        error: the cause.
+        may_cost: whether the request may have arrived.
+    """
     return WorldError(
         f"{endpoint.display_url} could not be reached ({error.__cause__ or error}). "
         "Check the address, and that the server is running.",
         kind="unreachable",
         retryable=True,
+        may_cost=may_cost,
     )
 
 
@@ -99,6 +118,7 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
         f"{api}.",
         kind="bad_response",
         retryable=retryable,
+        may_cost=True,
     )
 
 
@@ -147,6 +167,7 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
             kind="server_error",
             retryable=True,
             retry_after=retry_after_seconds(headers.get("retry-after")),
+            may_cost=status in GATEWAY_TIMEOUTS,
         )
     return UserError(
         f"{at} did not accept the request for {model} (HTTP {status}{message}). The model may not support a setting: "
@@ -169,9 +190,12 @@ def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str) -> Mo
         "happens again, check the model's name and the endpoint.",
         kind="bad_response",
         retryable=True,
+        may_cost=True,
     )
 
 
+GATEWAY_TIMEOUTS = (504, 524)
+"""HTTP status of a gateway that did not wait for the model's reply."""
 LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
 """Further fields of the error if llama.cpp refuses a prompt because of its length."""
 

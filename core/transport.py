@@ -127,14 +127,15 @@ class Connection:
         """The error for a request that got no complete answer."""
         aiohttp = imported("aiohttp")
         if isinstance(error, aiohttp.ClientPayloadError):
-            error = ConnectionError("its answer ended early")
-        elif self.proxy:
+            return unreachable(self.endpoint, ConnectionError("its answer ended early"), may_cost=True)
+        connected = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
+        if self.proxy:
             error = ConnectionError(f"through the proxy {without_user(self.proxy)}: {error.__cause__ or error}")
         elif isinstance(error, aiohttp.ClientResponseError):
             return unreadable(
                 self.endpoint, self.model, f"it is not valid HTTP: {' '.join(error.message.split())[:100]}"
             )
-        return unreachable(self.endpoint, error)
+        return unreachable(self.endpoint, error, may_cost=connected)
 
     def _event(self, data: bytes, headers: Any) -> Any:
         """The JSON of an event. Raises an error if the event contains one."""

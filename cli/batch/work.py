@@ -17,7 +17,7 @@ from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import Price, cost_of, paid_calls
+from moot.nodes._models.prices import Price, calls_at_most, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.report.report import report
@@ -132,8 +132,10 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 
 
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """Calls, tokens and USD; USD is None if a price or a number of tokens is not known."""
-    return {"calls": len(calls), "tokens": tokens_of(calls), "usd": cost_of(calls, prices)}
+    """Calls, tokens and USD, with the reservations of lost replies; USD is None if a price or a number of tokens is
+    not known."""
+    most = calls_at_most(calls)
+    return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
 
 
 def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -20,7 +21,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.ceilings import REPLY_TOKENS, TOO_LATE, Ceilings, PlannedCall
+from moot.nodes._models.ceilings import REPLY_TOKENS, TOO_LATE, Ceilings, PlannedCall, Reservation
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
 from moot.nodes._models.fitting import fit_messages, max_reply_tokens
@@ -28,7 +29,7 @@ from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import without_environment_keys
 from moot.nodes._models.seeds import CallSeeds, with_seed
 from moot.nodes._models.session import Session
-from moot.nodes._models.spend import Spend, spent_by
+from moot.nodes._models.spend import NOTHING, Spend, spent_by
 from moot.nodes._records.entries import Call, LeftOut
 from moot.nodes._runtime.trace import named_runs
 
@@ -50,6 +51,7 @@ chain: ContextVar[int] = ContextVar("chain", default=0)
 """The length of the chain of calls that depend on each other."""
 
 NOT_REPEATED = "The call failed and was not repeated: the time of `max_seconds` was used up."
+NOTHING_LEFT = "{error} The call was not repeated, because the lost reply may be charged for: {why}"
 NOT_AWAITED = (
     "The call was sent, but its reply was not awaited: the time of `max_seconds` was used up. The endpoint may charge "
     "for it; ceilings count the {tokens:,.0f} tokens reserved for it."
@@ -57,29 +59,85 @@ NOT_AWAITED = (
 
 
 class Requests:
-    """The requests of one call.
+    """The requests of one call under a ceiling.
+
+    An endpoint may charge for a request whose reply was lost: it timed out, or its connection broke. Such a request
+    counts with its whole reservation, and before the call is repeated, the next request gets a reservation of its own.
 
     Args:
-        send: sends one request.
+        ceilings: the ceilings.
+        planned: the call.
+        reservation: the reservation for the first request.
+        record_sent: records the cost of all requests so far, before each is sent.
     """
 
-    def __init__(self, send: Sending) -> None:
-        self._send = send
+    def __init__(
+        self,
+        ceilings: Ceilings,
+        planned: PlannedCall,
+        reservation: Reservation,
+        record_sent: Callable[[Spend], Awaitable[None]] | None,
+    ) -> None:
+        self._ceilings = ceilings
+        self._planned = planned
+        self._record_sent = record_sent
+        self.reservation = reservation
+        """The reservation for the current request."""
+        self.counted = NOTHING
+        """The cost of lost replies that the ceilings have counted."""
         self.sent = 0
         self.unanswered = False
         """Whether the last request got neither a reply nor an error."""
+        self.lost = (0, 0)
+        """The tokens of prompts and of replies that were reserved for the requests whose replies were lost."""
 
-    async def send(self, chat: BaseChatModel) -> BaseMessage:
-        """Sends a request, and notes it."""
+    async def send(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Sends a request, and notes whether its reply is lost."""
         self.sent += 1
         self.unanswered = True
         try:
-            message = await self._send(chat)
-        except Exception:
+            reply = await send()
+        except MootError as error:
             self.unanswered = False
+            if error.may_cost:
+                self._count_lost_reply()
             raise
         self.unanswered = False
-        return message
+        return reply
+
+    def _count_lost_reply(self) -> None:
+        (prompts, replies), reply = self.lost, self._planned.reply
+        self.lost = prompts + int(self.reservation.spend.tokens) - reply, replies + reply
+
+    async def record_sent(self) -> None:
+        """Records the cost of all requests so far and of the next one, if the debate has a ledger."""
+        if self._record_sent and self._ceilings.counted:
+            await self._record_sent(self.counted.plus(self.reservation.spend))
+
+    async def before_repeat(self, error: MootError) -> None:
+        """Reserves budget for the next request, if the reply to the last one was lost.
+
+        Raises:
+            BudgetExhausted: there is not enough left for it.
+        """
+        if not error.may_cost:
+            return
+        before = self.reservation
+        self.reservation = self._ceilings.count_lost_request(before)
+        self.counted = self.counted.plus(before.spend).minus(self.reservation.spend)
+        try:
+            self.reservation = await self._ceilings.reserve_repeat(self._planned, self.reservation)
+        except BudgetExhausted as refused:
+            exhausted = BudgetExhausted(NOTHING_LEFT.format(error=error.detail, why=refused.detail))
+            exhausted.attempts = error.attempts
+            raise exhausted from error
+        await self.record_sent()
+
+    def cut(self) -> bool:
+        """Counts the last request as lost if its reply was not awaited; returns whether it was."""
+        if self.unanswered:
+            self._count_lost_reply()
+        return self.unanswered
 
 
 @dataclass
@@ -207,18 +265,20 @@ class Caller:
         if not ceilings.bounded:
             return await self._call(send, messages)
         reservation, started = await ceilings.reserve(planned), time.perf_counter()
-        spent, requests = reservation.spend, Requests(send)  # the cost of a call that was cancelled is not known
+        requests = Requests(ceilings, planned, reservation, self._record_sent)
+        spent: Spend | None = None
         try:
-            if self._record_sent and ceilings.counted:
-                await self._record_sent(reservation.spend)
+            await requests.record_sent()
             async with asyncio.timeout_at(reservation.until):
-                message, call = await self._call(requests.send, messages)
-            spent = ceilings.real_cost(reservation, call)
-        except MootError:
-            spent = Spend(calls=1)
+                message, call = await self._call(send, messages, requests)
+            spent = ceilings.real_cost(call)
+        except MootError as error:
+            spent = ceilings.cost_of_failed(self.model.name, *requests.lost)
+            if isinstance(error, BudgetExhausted):
+                ceilings.leave_out(self.role, awaited=False)
             raise
         except TimeoutError as error:
-            cut = self._cut_call(requests, started, reservation.spend, planned.reply)
+            cut = self._cut_call(requests, started)
             spent = spent_by(cut, ceilings.prices)
             for one in cut:
                 self.ledger.add_call(one)
@@ -226,18 +286,19 @@ class Caller:
             detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            ceilings.release_reservation(reservation, spent, time.perf_counter() - started)
+            held = requests.reservation  # this is also the cost of a call that was cancelled, which is not known
+            rest = held.spend if spent is None else spent.minus(requests.counted)
+            ceilings.release_reservation(held, rest, time.perf_counter() - started)
         return message, call
 
-    def _cut_call(self, requests: Requests, started: float, reserved: Spend, reply: int) -> list[Call]:
+    def _cut_call(self, requests: Requests, started: float) -> list[Call]:
         """The record of a call that `max_seconds` cut; empty if no request was sent."""
         if not requests.sent:
             return []
-        call: Call = {**self._call_record(None, started, requests.sent), "outcome": "failed", "detail": NOT_REPEATED}
-        if requests.unanswered:
-            call["reserved"] = {"prompt_tokens": int(reserved.tokens) - reply, "completion_tokens": reply}
-            call["detail"] = NOT_AWAITED.format(tokens=reserved.tokens)
-        return [call]
+        awaited = not requests.cut()
+        call = self._call_record(None, started, requests.sent, requests)
+        detail = NOT_REPEATED if awaited else NOT_AWAITED.format(tokens=sum(requests.lost))
+        return [{**call, "outcome": "failed", "detail": detail}]
 
     def _count_outcome(self, outcome: str) -> None:
         if seen := telemetry():
@@ -250,12 +311,16 @@ class Caller:
         kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch
         return kind(seen, self.role, self.model, self.ledger, self.session, messages)
 
-    async def _call(self, send: Sending, messages: Sequence[BaseMessage] = ()) -> tuple[AIMessage, Call]:
-        """One call with its retries."""
+    async def _call(
+        self, send: Sending, messages: Sequence[BaseMessage] = (), requests: Requests | None = None
+    ) -> tuple[AIMessage, Call]:
+        """One call with its retries; ``requests`` counts its requests under a ceiling."""
         with self._call_watch(messages) as watch:
-            return await self._call_with_retries(send, watch)
+            return await self._call_with_retries(send, watch, requests)
 
-    async def _call_with_retries(self, send: Sending, watch: CallWatch | None) -> tuple[AIMessage, Call]:
+    async def _call_with_retries(
+        self, send: Sending, watch: CallWatch | None, requests: Requests | None
+    ) -> tuple[AIMessage, Call]:
         gate = limiter(self.model.endpoint.base_url)
         started = time.perf_counter()
         depth = chain.get() + 1
@@ -273,17 +338,18 @@ class Caller:
             return without_environment_keys(message, self.session.keys)
 
         request = watch.watching(attempt) if watch else attempt
+        counted = partial(requests.send, request) if requests else request
+        repeat = requests.before_repeat if requests else None
         try:
-            message, attempts = await with_retries(request, self.limits, gate, self.model.name)
+            message, attempts = await with_retries(counted, self.limits, gate, self.model.name, repeat)
         except MootError as error:
             error.where = error.where or self.ledger.place()
-            self.ledger.add_call(
-                {**self._call_record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
-            )
+            record = self._call_record(None, started, error.attempts, requests)
+            self.ledger.add_call({**record, "outcome": "failed", "detail": error.detail})
             raise
-        return message, self._call_record(message, started, attempts)
+        return message, self._call_record(message, started, attempts, requests)
 
-    def _call_record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
+    def _call_record(self, message: AIMessage | None, started: float, attempts: int, requests: Requests | None) -> Call:
         usage = message.usage_metadata if message else None
         record: Call = {
             "node": self.ledger.node,
@@ -301,6 +367,8 @@ class Caller:
         }
         if self.ledger.number:
             record["number"] = self.ledger.number
+        if requests and any(requests.lost):
+            record["reserved"] = {"prompt_tokens": requests.lost[0], "completion_tokens": requests.lost[1]}
         return record
 
 

@@ -93,7 +93,7 @@ class Ceilings:
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
     left_out: Counter[str] = field(default_factory=Counter)
-    """Roles whose calls were refused or not awaited, and how often; `not_awaited` counts the latter."""
+    """Roles whose calls were refused or not answered in time, and how often; `not_awaited` counts the latter."""
     not_awaited: Counter[str] = field(default_factory=Counter)
     adds_earlier_runs: bool = True
     """Whether costs of earlier runs are added when a debate is resumed; if not, ``spent`` has them already."""
@@ -242,8 +242,41 @@ class Ceilings:
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Reservation(need, None if until == math.inf else end)
 
+    def count_lost_request(self, reservation: Reservation) -> Reservation:
+        """Counts the tokens and USD reserved for a request as spent, because the endpoint may charge for it although
+        its reply was lost. Returns the rest of the reservation: one call."""
+        lost = reservation.spend._replace(calls=0)
+        with self._lock():
+            for level in self._levels():
+                level.spent = level.spent.plus(lost)
+                level.reserved = level.reserved.minus(lost)
+        return reservation._replace(spend=reservation.spend.minus(lost))
+
+    async def reserve_repeat(self, planned: PlannedCall, reservation: Reservation) -> Reservation:
+        """Reserves budget for a further request of a call, after `count_lost_request`.
+
+        Args:
+            planned: the call.
+            reservation: the rest of its reservation.
+
+        Raises:
+            BudgetExhausted: there is not enough left for it.
+        """
+
+        def take(need: Spend) -> None:
+            for level in self._levels():
+                level.reserved = level.reserved.plus(need)
+
+        need = await self._take_when_available(
+            lambda: planned.spend(self.prices, UNCOUNTED_SHARE)._replace(calls=0),
+            lambda _: NOTHING,
+            min(level._deadline(deciding=True) for level in self._levels()),
+            take,
+        )
+        return reservation._replace(spend=reservation.spend.plus(need))
+
     def leave_out(self, role: str, *, awaited: bool = True) -> None:
-        """Counts a call that was refused, or not ``awaited``."""
+        """Counts a call that was refused, or sent without an answer that could be awaited (``awaited`` is false)."""
         self.left_out[role] += 1
         self.not_awaited.update([] if awaited else [role])
 
@@ -301,9 +334,14 @@ class Ceilings:
                 if level.adds_earlier_runs:
                     level.spent = level.spent.plus(spent)
 
-    def real_cost(self, reservation: Reservation, call: Call) -> Spend:
-        """The real cost of a call; if the endpoint does not count tokens, the cost that was reserved for it."""
-        return spent_by([call], self.prices) if is_counted(call) else reservation.spend
+    def real_cost(self, call: Call) -> Spend | None:
+        """The real cost of a call; None if the endpoint does not count tokens: then its reservation counts."""
+        return spent_by([call], self.prices) if is_counted(call) else None
+
+    def cost_of_failed(self, model: str, prompt_tokens: int, reply_tokens: int) -> Spend:
+        """The cost of a failed call, from the tokens reserved for its requests whose replies were lost."""
+        price = price_of(model, self.prices) if self.prices else None
+        return Spend(prompt_tokens + reply_tokens, sum(costs_of(prompt_tokens, reply_tokens, price)) if price else 0, 1)
 
     async def _take_when_available(
         self,

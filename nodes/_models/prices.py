@@ -120,14 +120,20 @@ def paid_calls(calls: Iterable[Call]) -> list[Call]:
 
 
 def calls_at_most(calls: Iterable[Call]) -> list[Call]:
-    """The calls except shared calls; a call whose reply was not awaited has the tokens that were reserved for it."""
-    return [cast(Call, {**call, **call.get("reserved", {})}) for call in calls if not call.get("shared")]
+    """The calls except shared calls, with the tokens reserved for requests whose replies were lost."""
+    return [_at_most(call) if "reserved" in call else call for call in calls if not call.get("shared")]
+
+
+def _at_most(call: Call) -> Call:
+    """A call with the tokens of its reply and those that were reserved for lost replies."""
+    tokens = {name: (call.get(name) or 0) + most for name, most in call["reserved"].items()}  # type: ignore[operator]
+    return cast(Call, {**call, **tokens})
 
 
 def is_counted(call: Call) -> bool:
     """Whether the tokens of a call are known.
 
-    They are zero for shared calls, and for failed calls without a count, unless the reply was not awaited
+    They are zero for shared calls, and for failed calls without a count, unless the endpoint may charge for them
     (``reserved``).
     """
     if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):

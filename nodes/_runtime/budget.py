@@ -103,7 +103,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
     """The error if a bound in tokens or USD cannot be enforced after these calls; None if it can, or without bounds."""
-    if not ceilings.metered or all(is_counted(call) or "reserved" in call for call in calls):
+    if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
         "The endpoint does not say how many tokens a call took, so a budget cannot be enforced. Unset `budget` and "
@@ -197,9 +197,9 @@ def refused_calls_warning(left_out: Counter[str], not_awaited: Counter[str]) -> 
 
     Args:
         left_out: the number of these calls by role.
-        not_awaited: those of them that had begun when `max_seconds` was used up.
+        not_awaited: those of them that had been sent.
     """
-    parts = {"Not called": left_out - not_awaited, "Begun, but not awaited, as `max_seconds` was used up": not_awaited}
+    parts = {"Not called": left_out - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
     said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)
     return f"The budget did not allow for every call.{said}"
 

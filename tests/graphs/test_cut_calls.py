@@ -22,7 +22,7 @@ from tests.conftest import StartStub
 HANGS: dict[str, Any] = {"model": "slow", "delay_ms": 600_000}
 AGENTS = [{"name": "quick"}, {"name": "slow", "model": "openai:slow"}]
 PRICES = '{"model": "openai:stub", "input": 1, "output": 4}\n{"model": "openai:slow", "input": 2, "output": 8}'
-NOT_AWAITED = "Begun, but not awaited, as `max_seconds` was used up: slow."
+NOT_AWAITED = "Sent, but not answered before a ceiling was reached: slow."
 
 
 def warning_in(document: dict[str, Any]) -> str:
@@ -72,7 +72,7 @@ async def test_a_call_that_waited_for_its_turn_was_not_made(start_stub: StartStu
     assert "reserved" in sent
     assert len(stub.requests()) == 1
     other = next(turn["agent"] for turn in document["turns"] if turn["agent"] != sent["agent"])
-    assert f"Not called: {other}. Begun" in warning_in(document)
+    assert f"Not called: {other}. Sent" in warning_in(document)
     assert document["usage"]["ceilings"]["budget"]["spent"] == sum(sent["reserved"].values())
 
 

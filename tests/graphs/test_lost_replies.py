@@ -1,0 +1,115 @@
+"""Requests whose replies are lost: an endpoint may charge for them, so ceilings count what was reserved for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.spend import spent_by
+
+from tests.benchmarks.ceilings import spend
+from tests.conftest import StartStub, free_port
+
+HANGS: dict[str, Any] = {"model": "slow", "delay_ms": 600_000}
+DROPS: dict[str, Any] = {"model": "slow", "drop": True}
+AGENTS = [{"name": "quick"}, {"name": "slow", "model": "openai:slow"}]
+ROUND: dict[str, Any] = {"agents": AGENTS, "max_rounds": 1}
+PRICES = '{"model": "openai:stub", "input": 1, "output": 4}\n{"model": "openai:slow", "input": 2, "output": 8}'
+
+
+def spent(document: dict[str, Any], name: str = "budget") -> float:
+    return float(document["usage"]["ceilings"][name]["spent"])
+
+
+@pytest.mark.parametrize("fault", [DROPS, HANGS, {"model": "slow", "status": 504}, {"model": "slow", "raw": "{"}])
+async def test_a_repeated_call_counts_the_lost_reply_and_its_own(
+    fault: dict[str, Any], start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = start_stub([{**fault, "times": 1}])
+    (tmp_path / "prices.jsonl").write_text(PRICES)
+    monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
+    limits = {"budget": 20_000, "max_cost": 1, "max_calls": 4, "timeout": 2}
+    document = await spend("society_of_minds", [], **ROUND, **limits)
+    assert document["status"] == "done"
+    assert document["stop_reason"] != "budget_exhausted"
+    [call] = [call for call in document["calls"] if "reserved" in call]
+    assert (call["role"], call["outcome"], call["attempts"]) == ("slow", "ok", 2)
+    assert len(stub.requests()) == len(document["calls"]) + 1
+    prompt, reply = call["reserved"]["prompt_tokens"], call["reserved"]["completion_tokens"]
+    assert reply == 512
+    assert prompt > call["prompt_tokens"]  # an estimate from the bytes, which is above the endpoint's count
+    assert spent(document) == tokens_of(document["calls"]) + prompt + reply
+    assert spent(document, "max_calls") == len(document["calls"])
+    counted = sum(
+        (2 * one["prompt_tokens"] + 8 * one["completion_tokens"]) / (1 if one["model"] == "openai:slow" else 2)
+        for one in [*document["calls"], {"model": "openai:slow", **call["reserved"]}]
+    )
+    assert spent(document, "max_cost") == pytest.approx(counted / 1e6)
+
+
+@pytest.mark.parametrize("fault", [{"model": "slow", "status": 500}, {"model": "slow", "status": 429}])
+async def test_requests_that_the_endpoint_refused_cost_nothing(fault: dict[str, Any], start_stub: StartStub) -> None:
+    start_stub([{**fault, "times": 1}])
+    document = await spend("society_of_minds", [], **ROUND, budget=20_000)
+    assert not [call for call in document["calls"] if "reserved" in call]
+    assert spent(document) == tokens_of(document["calls"])
+
+
+async def test_a_call_that_failed_for_good_counts_all_its_lost_replies(start_stub: StartStub) -> None:
+    stub = start_stub([DROPS])
+    document = await spend("standard_prompting", [], model="openai:slow", budget=20_000, attempts=3)
+    assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
+    [call] = document["calls"]
+    assert len(stub.requests()) == call["attempts"] == 3
+    assert call["reserved"]["completion_tokens"] == 3 * 512
+    assert spent(document) == sum(call["reserved"].values())
+    assert spent(document) == spent_by(document["calls"], {}).tokens
+
+
+async def test_an_endpoint_that_was_never_reached_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
+    document = await spend("standard_prompting", [], budget=20_000, attempts=2)
+    [call] = document["calls"]
+    assert (call["attempts"], "reserved" in call, spent(document)) == (2, False, 0)
+
+
+async def test_a_call_is_not_repeated_if_the_ceiling_leaves_too_little(start_stub: StartStub) -> None:
+    stub = start_stub([DROPS])
+    document = await spend("society_of_minds", [], **ROUND, budget=3_000, attempts=9)
+    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+    [call] = [call for call in document["calls"] if call["role"] == "slow"]
+    assert call["attempts"] == [request["model"] for request in stub.requests()].count("slow") < 9
+    assert "was not repeated, because the lost reply may be charged for: A call was not made" in call["detail"]
+    [warning] = [one["detail"] for one in document["warnings"] if one["kind"] == "budget_exhausted"]
+    assert warning.endswith("Sent, but not answered before a ceiling was reached: slow.")
+    assert 0 < spent(document) <= 3_000
+
+
+async def test_a_debate_whose_decision_is_lost_says_so_and_is_resumed_with_a_higher_ceiling(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    stub = start_stub([{"drop": True, "times": 1}])
+    with ledger_use(LedgerUse("record")):
+        first = await spend("standard_prompting", [], budget=1_400)
+        assert (first["status"], first["error"]["kind"]) == ("failed", "budget_exhausted")
+        assert len(stub.requests()) == 1
+        second = await spend("standard_prompting", [], budget=20_000)
+    assert second["status"] == "done"
+    assert spent(second) == tokens_of(second["calls"]) + spent(first)
+
+
+async def test_a_replay_counts_the_same_lost_replies(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    start_stub([{**DROPS, "times": 2}])
+    with ledger_use(LedgerUse("record")):
+        made = await spend("society_of_minds", [], **ROUND, budget=20_000)
+    with ledger_use(LedgerUse("replay", id=made["id"])):
+        replayed = await spend("society_of_minds", [], **ROUND, budget=20_000)
+    assert [call.get("reserved") for call in replayed["calls"]] == [call.get("reserved") for call in made["calls"]]
+    assert replayed["usage"]["ceilings"] == made["usage"]["ceilings"]
