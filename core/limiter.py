@@ -46,8 +46,14 @@ class Share(Protocol):
         """
         ...
 
-    def update(self) -> None:
-        """Makes the limiter wait if another process has reported a wait. Called before each call starts."""
+    def report_long_wait(self, name: str, seconds: float) -> None:
+        """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source, so that no process calls it."""
+        ...
+
+    def update(self, name: str = "") -> None:
+        """Makes the limiter wait if another process has reported a wait for the endpoint, or a long one for the model
+        or the source of this name. Called before each call starts.
+        """
         ...
 
 
@@ -125,7 +131,7 @@ class Limiter:
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
         if self.share:
-            self.share.update()
+            self.share.update(slot.name)
         if self._closed and (closed := self._closed.get(slot.name)):
             now = await self._wait_until_open(slot.name, *closed, loop)
         if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
@@ -169,6 +175,8 @@ class Limiter:
         now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
         if wait > LONGEST_WAIT:
             self._closed[slot.name] = (now + wait, error)  # other models or sources are not affected
+            if self.share:
+                self.share.report_long_wait(slot.name, wait)
             return
         refused = is_rate_limited(error)
         if refused:
@@ -198,22 +206,48 @@ class Limiter:
             text = f"{without_user(self.address)} asks for a wait."
             self._end_long_waits(now, WorldError(text, kind="rate_limited", retryable=True, retry_after=wait))
 
+    def close_elsewhere(self, name: str, wait: float, advice: str = "") -> None:
+        """Lets calls of a model or a source fail or wait, because the endpoint asked another process for a long wait.
+
+        Args:
+            name: the model or the source.
+            wait: seconds during which it must not be called.
+            advice: what to do, for the error.
+        """
+        until = asyncio.get_running_loop().time() + wait
+        if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise it is known
+            text = f"{without_user(self.address)} asked another process for a long wait.{advice}"
+            self._closed[name] = (
+                until,
+                WorldError(text, kind="rate_limited", retryable=True, retry_after=wait),
+            )
+
+    def reopen(self, name: str) -> None:
+        """Lets calls of a model or a source start again before the end of a long wait."""
+        self._closed.pop(name, None)
+
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
         """Waits until an endpoint that asked for a long wait may be called again. Returns the event loop's time."""
-        left = until - loop.time()
-        if left > LONGEST_WAIT:
-            raise WorldError(
-                f"{error.detail} No request is sent to this endpoint for another {left:.0f} s.",
-                kind=error.kind,
-                retryable=True,
-                retry_after=left,
-            )
-        await asyncio.sleep(left)
+        if refused := self._long_wait_error(name, loop.time()):
+            raise refused
+        await asyncio.sleep((until - loop.time()) * random.uniform(1.0, 1.1))
         if self._closed.get(name) == (until, error):
             del self._closed[name]
         return loop.time()
+
+    def _long_wait_error(self, name: str, now: float) -> WorldError | None:
+        """The error of a call during a long wait; None if the endpoint is open, or opens soon enough to wait for it."""
+        until, error = self._closed.get(name, (0.0, None))
+        if error is None or (left := until - now) <= LONGEST_WAIT:
+            return None
+        return WorldError(
+            f"{error.detail} No request is sent to this endpoint for another {left:.0f} s.",
+            kind=error.kind,
+            retryable=True,
+            retry_after=left,
+        )
 
     def _start(self, slot: Slot, now: float) -> None:
         """Counts a call as running."""
@@ -233,6 +267,8 @@ class Limiter:
         while self._waiting:
             slot = self._waiting[0]
             assert slot.turn is not None
+            if self._closed and not slot.turn.done() and (refused := self._long_wait_error(slot.name, now)):
+                slot.turn.set_exception(refused)
             if not slot.turn.done():
                 if self._running >= min(self._max_concurrency(slot.limits), self.throttle.room):
                     return

@@ -2,8 +2,9 @@
 
 Each endpoint that has refused a call has a file. Its modification time is the moment until which no process calls the
 endpoint; its content is the pace, in calls per second, of the process that was refused, or 0 if the endpoint only asked
-for a wait. Whether the time has changed is read before each call, which takes about two microseconds; no process has to
-run for the others.
+for a wait. A wait of more than a minute, such as the rest of a day's quota, has a file for the model or the source that
+it is for. Whether these times have changed is read before each call, which takes about four microseconds; no process
+has to run for the others.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 LATEST = 70.0
 """Seconds. A file with a moment that is further ahead is ignored: no call waits so long, so the clock was changed."""
+LATEST_LONG = 86_400.0 * 8
+"""The same for long waits: no quota is counted over more than a week."""
 
 
 class SharedWait:
@@ -49,6 +52,7 @@ class SharedWait:
         self._address = without_user(address)
         self._seen = 0
         self._reported = 0
+        self._long: dict[str, tuple[str, int]] = {}  # by model or source: its file's path, and the time seen last
         self._writer = ThreadPoolExecutor(1, "moot-waits")  # not the loop's threads: searches may use all of them
 
     def request_more(self) -> None:
@@ -57,10 +61,24 @@ class SharedWait:
     def report_wait(self, seconds: float, pace: float) -> None:
         """See `Share`. A thread writes the file; if it cannot, a warning is logged."""
         self._reported = time_ns() + int(seconds * 1e9)
-        asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._reported, str(pace).encode())
+        content = str(pace).encode()
+        asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._path, self._reported, content)
 
-    def update(self) -> None:
+    def report_long_wait(self, name: str, seconds: float) -> None:
+        """See `Share`. A thread writes the file, as for `report_wait`."""
+        until = time_ns() + int(seconds * 1e9)
+        content = f"{self._address} {name}".encode()
+        asyncio.get_running_loop().run_in_executor(
+            self._writer, self._write, self._path_of_long(name), until, content, LATEST_LONG
+        )
+
+    def _path_of_long(self, name: str) -> str:
+        return f"{self._path}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+    def update(self, name: str = "") -> None:
         """See `Share`."""
+        if name:
+            self._update_long_wait(name)
         try:
             until = os.lstat(self._path).st_mtime_ns
         except OSError:  # no process was refused yet, or the home cannot be read: then nothing is shared
@@ -71,6 +89,24 @@ class SharedWait:
         left = (until - time_ns()) / 1e9
         if until > self._reported and 0 < left < LATEST:
             self._gate.refuse_elsewhere(left, self._read_pace())
+
+    def _update_long_wait(self, name: str) -> None:
+        if (known := self._long.get(name)) is None:
+            known = self._long[name] = self._path_of_long(name), 0
+        path, seen = known
+        try:
+            until = os.lstat(path).st_mtime_ns
+        except OSError:
+            if seen:  # a user has deleted it
+                self._long[name] = path, 0
+                self._gate.reopen(name)
+            return
+        if until == seen:
+            return
+        self._long[name] = path, until
+        left = (until - time_ns()) / 1e9
+        if 0 < left < LATEST_LONG:
+            self._gate.close_elsewhere(name, left, f" If it accepts calls again, delete {path}.")
 
     def _read_pace(self) -> float:
         """The pace of the process that was refused; infinite if it is unknown."""
@@ -83,16 +119,16 @@ class SharedWait:
         except (OSError, ValueError, AttributeError):  # removed or damaged, or Windows: only the wait is shared
             return math.inf
 
-    def _write(self, until: int, pace: bytes) -> None:
-        """Writes the pace and sets the file's time, in nanoseconds, unless it is later already. Blocking."""
-        path = Path(self._path)
+    def _write(self, file_path: str, until: int, content: bytes, latest: float = LATEST) -> None:
+        """Writes a file and sets its time, in nanoseconds, unless it is later already. Blocking."""
+        path = Path(file_path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + LATEST * 1e9:
+            if path.exists() and until <= path.stat().st_mtime_ns < time_ns() + latest * 1e9:
                 return
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with suppress(OSError):  # the disk is full: then only the wait is shared
-                os.write(file, pace)
+                os.write(file, content)
             os.close(file)
             os.utime(path, ns=(until, until))
         except OSError as error:

@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from moot.core.endpoint import without_user
 from moot.core.errors import MootError
@@ -121,25 +121,34 @@ class SharedEndpoints:
         """
         share = self._shares[address]
         leased = max(share.granted, share.gate.running)
-        report = (address, share.most, share.gate.demand, leased, *share.requested_wait())
-        granted, closed = await asyncio.to_thread(self._exchange, *report)
+        waits = share.requested_waits()
+        report = (address, share.most, share.gate.demand, leased, waits)
+        try:
+            granted, closed, long_waits = await asyncio.to_thread(self._exchange, *report)
+        except MootError:
+            share.return_waits(waits)
+            raise
         if granted < share.granted:
             share.request_more()
         share.granted = granted
         if closed > 0:  # of slower processes, in case no notification arrived
             share.gate.refuse_elsewhere(closed, math.inf)
+        for name, seconds in long_waits.items():
+            share.gate.close_elsewhere(name, seconds)
         share.gate.start_waiting()
 
     def _exchange(
-        self, address: str, most: int, wanted: int, leased: int, wait: float, pace: float
-    ) -> tuple[int, float]:
-        """Reports the calls wanted and leased, the wait after a refusal, and the pace before it. Blocking.
+        self, address: str, most: int, wanted: int, leased: int, asked: Waits
+    ) -> tuple[int, float, dict[str, float]]:
+        """Reports the calls wanted and leased, and the waits that the endpoint asked for. Blocking.
 
         Returns:
-            The calls granted, and the seconds for which the endpoint must not be called.
+            The calls granted, the seconds for which the endpoint must not be called, and those for which models or
+            sources must not be called, by their names.
         """
+        wait, pace, own_long_waits = asked
 
-        def job(cursor: Any) -> tuple[int, float]:
+        def job(cursor: Any) -> tuple[int, float, dict[str, float]]:
             cursor.execute("INSERT INTO moot.endpoints (address) VALUES (%s) ON CONFLICT DO NOTHING", (address,))
             cursor.execute(
                 "UPDATE moot.endpoints SET closed_until = greatest(closed_until, now() + %s * interval '1 second') "
@@ -150,6 +159,18 @@ class SharedEndpoints:
             closed, now = cursor.fetchone()
             if wait:
                 cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps([self._holder, address, wait, pace])))
+            for name, seconds in own_long_waits.items():
+                cursor.execute(
+                    "INSERT INTO moot.endpoints VALUES (%s, now() + %s * interval '1 second') ON CONFLICT (address) "
+                    "DO UPDATE SET closed_until = greatest(moot.endpoints.closed_until, excluded.closed_until)",
+                    (f"{address} {name}", seconds),
+                )
+            cursor.execute(
+                "SELECT address, extract(epoch FROM closed_until - now())::float8 FROM moot.endpoints "
+                "WHERE starts_with(address, %s) AND closed_until > now()",
+                (f"{address} ",),
+            )
+            long_waits = {place.removeprefix(f"{address} "): left for place, left in cursor.fetchall()}
             cursor.execute(
                 "DELETE FROM moot.shares WHERE address = %s AND seen < now() - %s * interval '1 second'",
                 (address, LEASE_SECONDS),
@@ -165,7 +186,7 @@ class SharedEndpoints:
                 "SET most = excluded.most, wanted = excluded.wanted, granted = excluded.granted, seen = excluded.seen",
                 (address, self._holder, most, wanted, max(granted, leased)),
             )
-            return granted, max(0.0, closed)
+            return granted, max(0.0, closed), long_waits
 
         return self._postgres.do(job)
 
@@ -178,12 +199,32 @@ class SharedEndpoints:
                     connection.execute(f"LISTEN {CHANNEL}")
                     while not self._is_closed:
                         for notification in connection.notifies(timeout=REPORT_INTERVAL):
-                            holder, address, seconds, pace = json.loads(notification.payload)
-                            if holder != self._holder and address in self._shares:
-                                gate = self._shares[address].gate
-                                self._loop.call_soon_threadsafe(gate.refuse_elsewhere, float(seconds), float(pace))
+                            self._read_notification(notification.payload)
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 time.sleep(LONGEST_PAUSE)  # meanwhile, the regular reports return the waits
+
+    def _read_notification(self, payload: str) -> None:
+        try:
+            holder, address, seconds, pace = json.loads(payload)
+            wait = float(seconds), float(pace)
+        except (ValueError, TypeError):  # of another version of moot: the regular reports return the waits
+            return
+        if holder != self._holder and address in self._shares:
+            self._loop.call_soon_threadsafe(self._shares[address].gate.refuse_elsewhere, *wait)
+
+
+class Waits(NamedTuple):
+    """Waits that an endpoint asked a process for.
+
+    Args:
+        seconds: the longest wait for the endpoint; 0 for none.
+        pace: the pace of the process when it was refused.
+        long: the seconds of long waits, by the names of models or sources.
+    """
+
+    seconds: float
+    pace: float
+    long: dict[str, float]
 
 
 class EndpointShare:
@@ -202,6 +243,7 @@ class EndpointShare:
         self._changed = changed
         self._urgent = urgent
         self._refused = self._pace = 0.0
+        self._long_waits: dict[str, float] = {}
 
     def request_more(self) -> None:
         """See `Share`."""
@@ -213,10 +255,22 @@ class EndpointShare:
         self._changed.set()
         self._urgent.set()
 
-    def requested_wait(self) -> tuple[float, float]:
-        """The longest wait in seconds that was reported since the last call of this method, and the pace; else 0."""
-        refused, pace, self._refused, self._pace = self._refused, self._pace, 0.0, 0.0
-        return refused, pace
+    def report_long_wait(self, name: str, seconds: float) -> None:
+        """See `Share`. The other processes learn of it with their next reports."""
+        self._long_waits[name] = seconds
+        self._changed.set()
+        self._urgent.set()
 
-    def update(self) -> None:
+    def requested_waits(self) -> Waits:
+        """The waits that were reported since the last call of this method."""
+        waits = Waits(self._refused, self._pace, self._long_waits)
+        self._refused, self._pace, self._long_waits = 0.0, 0.0, {}
+        return waits
+
+    def return_waits(self, waits: Waits) -> None:
+        """Reports waits again, because the last report failed."""
+        self._refused, self._pace = max(self._refused, waits.seconds), max(self._pace, waits.pace)
+        self._long_waits = waits.long | self._long_waits
+
+    def update(self, name: str = "") -> None:
         """See `Share`. The limiter is updated as soon as a notification arrives."""

@@ -131,6 +131,39 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
         await asyncio.to_thread(shared.close)
 
 
+async def test_a_long_wait_holds_for_its_model_in_all_processes(server: Server) -> None:
+    async def call(limiter: Limiter, name: str, times: int = 1) -> None:
+        for _ in range(times):
+            async with limiter.slot(Limits(), name):
+                await asyncio.sleep(0.005)
+
+    async with limiters(server, 2) as (one, other):
+        await call(other, "day")
+        with pytest.raises(WorldError):
+            async with one.slot(Limits(), "day"):
+                raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
+        with pytest.raises(WorldError, match="asked another process for a long wait") as caught:
+            await call(other, "day", times=10_000)  # until the other process knows of it
+        assert caught.value.retry_after == pytest.approx(7200, abs=60)
+        await call(other, "hour")
+    async with limiters(server, 1) as (new,):
+        await call(new, "hour")
+        with pytest.raises(WorldError, match="asked another process for a long wait"):
+            await call(new, "day")
+
+
+async def test_a_notification_of_another_version_is_ignored(server: Server) -> None:
+    shared = SharedEndpoints(Postgres(server.url))
+    limiter = Limiter()
+    shared.join(ADDRESS, limiter)
+    for payload in ("[]", "{", '["a", "b", 1, 2, 3]', '["a", "b", "c", "d"]'):
+        shared._read_notification(payload)
+    shared._read_notification(f'["other", "{ADDRESS}", 5, 2]')
+    await asyncio.sleep(0)
+    assert limiter.throttle.opens_at > 0
+    await asyncio.to_thread(shared.close)
+
+
 async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     async with limiters(server, 2) as (one, other):

@@ -161,6 +161,57 @@ def test_a_limiter_does_not_outlive_its_event_loop() -> None:
         gc.enable()
 
 
+async def call(name: str) -> WorldError | None:
+    """The error of a call to this model before it is sent; None if it is sent."""
+    try:
+        async with limiter(ADDRESS).slot(Limits(), name):
+            return None
+    except WorldError as error:
+        return error
+
+
+async def ask_for_a_long_wait(name: str) -> None:
+    """Make a call to this model, whose endpoint asks to wait for two hours."""
+    with pytest.raises(WorldError):
+        async with limiter(ADDRESS).slot(Limits(), name):
+            raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
+    await written()
+    assert await call(name) is not None  # its file is read, and changes nothing
+
+
+def test_a_long_wait_holds_for_its_model_in_all_processes_until_its_file_is_deleted(own_home: Path) -> None:
+    async def other_process() -> None:
+        error = await call("day")
+        assert error is not None
+        assert error.retry_after == pytest.approx(7200, abs=60)
+        assert error.detail.startswith("http://127.0.0.1:1/v1 asked another process for a long wait. If it accepts")
+        assert "secret" not in error.detail
+        assert await call("hour") is None
+        (file,) = (own_home / "waits").iterdir()
+        assert f"delete {file}." in error.detail
+        file.unlink()
+        assert await call("day") is None
+
+    asyncio.run(ask_for_a_long_wait("day"))
+    asyncio.run(other_process())
+
+
+def test_a_running_process_learns_of_a_long_wait() -> None:
+    async def running() -> None:
+        assert await call("day") is None
+        await asyncio.to_thread(asyncio.run, ask_for_a_long_wait("day"))
+        assert await call("day") is not None
+
+    asyncio.run(running())
+
+
+def test_a_long_wait_of_months_is_ignored(own_home: Path) -> None:
+    asyncio.run(ask_for_a_long_wait("day"))
+    (file,) = (own_home / "waits").iterdir()
+    os.utime(file, (0, time.time() + 90 * 86_400))
+    assert asyncio.run(call("day")) is None
+
+
 def test_a_moment_in_the_far_future_is_ignored(own_home: Path) -> None:
     asyncio.run(refuse_and_write())
     (file,) = (own_home / "waits").iterdir()
