@@ -294,9 +294,22 @@ class CallLedger:
         Raises:
             ValueError, TypeError: the value is not a JSON value.
         """
-        raw = as_json(value) if _is_json(key, value) else pack_vectors(value)
-        storing: Any = _StoreJob(debate, key, raw, about or {}, self._keys)
-        await self._do(storing)
+        await self.store_calls(debate, [(key, value)], about)
+
+    async def store_calls(
+        self, debate: str, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
+    ) -> None:
+        """Stores the results of several calls, each with its key, as `store_call` does.
+
+        If some cannot be stored, the others are, and the first error is raised.
+        """
+        waiting: list[asyncio.Future[None]] = []
+        for key, value in results:
+            raw = as_json(value) if _is_json(key, value) else pack_vectors(value)
+            waiting.append(self._queue(_StoreJob(debate, key, raw, about or {}, self._keys)))
+        errors = [error for future in waiting if (error := await _error_of(future))]
+        if errors:
+            raise errors[0]
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
         """The newest entry for a key in any debate; an entry of the debate ``prefer`` has priority.
@@ -347,9 +360,13 @@ class CallLedger:
 
     async def _do(self, job: Callable[[LedgerFile], T]) -> T:
         """Runs a job in the ledger's thread and returns its result."""
+        return await self._queue(job)
+
+    def _queue(self, job: Callable[[LedgerFile], T]) -> asyncio.Future[T]:
+        """Queues a job for the ledger's thread; the future gets its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._enqueue(job, future)
-        return await future
+        return future
 
     def _enqueue(self, job: Job, future: asyncio.Future[Any] | None = None) -> None:
         if self.is_closed:
@@ -460,6 +477,15 @@ def _deliver(group: list[_QueuedJob], results: list[Any]) -> None:
     for loop, pairs in by_loop.items():
         with suppress(RuntimeError):  # the loop is closed, so no caller waits
             loop.call_soon_threadsafe(_set_results, pairs)
+
+
+async def _error_of(future: asyncio.Future[None]) -> Exception | None:
+    """The error of a job, once it has run; None if it succeeded."""
+    try:
+        await future
+    except Exception as error:  # noqa: BLE001
+        return error
+    return None
 
 
 def _set_results(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-COMPRESSED = 4096
+COMPRESSED = 8192
 """Least bytes of a value that is compressed."""
 
 

@@ -135,6 +135,11 @@ class DebateLedger:
             return await self.replayed(key, what)
         return await self.ledger.find(key, self.id, failed=False)
 
+    @property
+    def has_stored_results(self) -> bool:
+        """Whether an earlier, interrupted run of this debate has stored results."""
+        return bool(self.ledger.stored_entries(self.id))
+
     def stored(self, key: Key) -> StoredCall | None:
         """The reply that an earlier, interrupted run of this debate stored for a key; None for a failure, or if nothing
         is stored."""
@@ -155,9 +160,13 @@ class DebateLedger:
     async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
         """Writes a result to the ledger, unless in a replay. If this fails, the debate goes on, because the result is
         already paid for."""
+        await self.store_results([(key, value)], about)
+
+    async def store_results(self, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
+        """Writes several results, each with its key; see `store_result`."""
         if self.mode != "replay":
             try:
-                await self.ledger.store_call(self.id, key, value, about)
+                await self.ledger.store_calls(self.id, results, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -233,8 +242,11 @@ class DebateLedger:
 
         async def embed(some: list[str]) -> dict[str, list[float]]:
             what = f"embeddings of {parts['model']}"
-            kept = zip(some, await asyncio.gather(*(self.find(keys[text], what) for text in some)), strict=True)
-            entries = {text: entry for text, entry in kept if entry is not None}
+            if self.mode == "record":
+                stored = [self.stored(keys[text]) for text in some]
+            else:
+                stored = await asyncio.gather(*(self.find(keys[text], what) for text in some))
+            entries = {text: entry for text, entry in zip(some, stored, strict=True) if entry is not None}
             for entry in entries.values():
                 if entry.about.get(FAILED):
                     raise error_from_record(entry.value)
@@ -244,11 +256,11 @@ class DebateLedger:
                     vectors |= zip(missing, await make(missing), strict=True)
                 except MootError as error:
                     record = error.record("")
-                    await asyncio.gather(*(self.store_failure(keys[text], record, about) for text in missing))
+                    await self.store_results([(keys[text], record) for text in missing], {**about, FAILED: 1})
                     raise
                 fresh = [text for text in missing if keys[text].hash not in self._embedded]
                 self._embedded.update(keys[text].hash for text in fresh)
-                await asyncio.gather(*(self.store_result(keys[text], [vectors[text]], about) for text in fresh))
+                await self.store_results([(keys[text], [vectors[text]]) for text in fresh], about)
             return vectors
 
         while missing := [text for text in keys if text not in found]:

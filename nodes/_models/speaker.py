@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -27,6 +28,7 @@ from moot.nodes._records.entries import Call
 from moot.nodes._runtime.trace import named_runs
 from moot.nodes._texts.datamarking import datamarked, unmarked, unmarked_message
 from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
+from moot.nodes._vendors.catalogue import Structure
 from moot.nodes._vendors.clients import reply_options
 from moot.prompts import as_data, fill, load
 from moot.retrievers._tampering import current_tampering
@@ -134,8 +136,10 @@ class Speaker(Caller):
             return await speaker._until_usable(messages, current_options, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
+        shared = self.structured_output == "json_schema" and not self.model.tight
+        hashes = own_request_hashes(reply, self.model.structure) if shared else None
         message = await self._from_ledger_or_call(
-            messages, parts, make_call, send, lambda message: read(message)[0] is not None, prompt
+            messages, parts, make_call, send, lambda message: read(message)[0] is not None, prompt, hashes
         )
         found = read(message)[0]
         if found is None:
@@ -279,6 +283,7 @@ class Speaker(Caller):
         send: Sending,
         usable: Callable[[AIMessage], bool],
         prompt: str = "",
+        parts_hashes: Mapping[str, str] | None = None,
     ) -> AIMessage:
         """The message from the ledger, or the message of a new call, which is then stored there.
 
@@ -289,20 +294,20 @@ class Speaker(Caller):
             send: sends the messages to a chat model.
             usable: whether a message is stored as a reply, not as a failure.
             prompt: the prompt's name; empty for a conversation.
+            parts_hashes: the hashes of ``parts``, if they are known.
         """
         if self.seed is not None and self._seeds is None:
             return await self._with_seeds(messages)._from_ledger_or_call(
-                messages, parts, make_call, send, usable, prompt
+                messages, parts, make_call, send, usable, prompt, parts_hashes
             )
         debate_ledger = self.session.debate_ledger
         if debate_ledger is None:
             return await make_call(self)
+        own_parts: dict[str, Any] = {"messages": key_messages(messages), "sample": self.sample}
         if self._seeds is not None:
-            parts = {**parts, "seed": self._seeds.first_seed}
+            own_parts["seed"] = self._seeds.first_seed
         ledger = self.ledger
-        hashes = model_hashes(self.model) | hashes_of(
-            {"messages": key_messages(messages), "sample": self.sample, **parts}
-        )
+        hashes = {**model_hashes(self.model), **hashes_of(own_parts), **(parts_hashes or hashes_of(parts))}
         asker = (*hashes.values(), branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         superstep = run_metadata().get("langgraph_step")
@@ -360,8 +365,8 @@ class Speaker(Caller):
         result = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
-        first, unusable = key_of("chat", {"unusable": True}, key.parts), None
-        if (entry := debate_ledger.stored(first)) is not None:
+        first, unusable = partial(key_of, "chat", {"unusable": True}, key.parts), None
+        if debate_ledger.has_stored_results and (entry := debate_ledger.stored(first())) is not None:
             call = cast(Call, {**entry.value["call"], "from_ledger": True})
             unusable = message_of(entry.value["message"]), call
             if any(lost):  # ``lost`` includes the cost of this call; at its start this run counted ``lost`` as spent
@@ -372,22 +377,16 @@ class Speaker(Caller):
         async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
-            await debate_ledger.store_result(first, {"message": value_of(message), "call": call}, about)
+            await debate_ledger.store_result(first(), {"message": value_of(message), "call": call}, about)
 
         async def record_sent(most: Spend) -> None:
             await debate_ledger.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
 
         try:
-            result.message = await make_call(
-                replace(
-                    self,
-                    ledger=part,
-                    tokens_left=left,
-                    _record_sent=record_sent,
-                    _store_unusable=store_unusable,
-                    _unusable=unusable,
-                )
-            )
+            speaker = copy(self)  # `replace` takes four times as long
+            speaker.ledger, speaker.tokens_left, speaker._unusable = part, left, unusable
+            speaker._record_sent, speaker._store_unusable = record_sent, store_unusable
+            result.message = await make_call(speaker)
         except MootError as error:
             result.error = error
         result.depth = chain.get() - before
@@ -408,7 +407,7 @@ class Speaker(Caller):
         elif self.ceilings.counted:
             lost = lost.plus(spent)
         if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
-            await debate_ledger.store_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
+            await debate_ledger.store_failure(first(), {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
         await (debate_ledger.store_result if good else debate_ledger.store_failure)(key, value, about)
         return result
@@ -458,6 +457,13 @@ def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any
 def own_response_format(reply: type[Reply]) -> dict[str, Any]:
     """The response format with the reply's own schema; shared by all calls, so it must not be changed."""
     return response_format(reply, reply_schema(reply))
+
+
+@lru_cache(maxsize=256)
+def own_request_hashes(reply: type[Reply], structure: Structure) -> dict[str, str]:
+    """The parts of a ledger key for requests with the reply's own schema."""
+    request = reply_options(structure, own_response_format(reply))
+    return hashes_of({"schema": request, "structured_output": "json_schema"})
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
