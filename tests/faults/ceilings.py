@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.evals.test_solver import claims
 from tests.faults.debates import Ended, Place, place, words_of
@@ -75,9 +76,9 @@ def end_after_kills(kills: Kills, words: Sequence[str], here: Place) -> Ended:
 
 
 @contextmanager
-def priced_place(folder: Path) -> Iterator[Place]:
+def priced_place(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterator[Place]:
     """An endpoint whose model has a price."""
-    with place(folder, latency_ms=LATENCY_MS) as here:
+    with place(folder, rules, latency_ms=LATENCY_MS) as here:
         prices = here.folder / "prices.jsonl"
         prices.write_text(json.dumps({"model": "openai:stub", **PRICE}))
         here.environment["MOOT_PRICES"] = str(prices)
@@ -150,7 +151,43 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
     return Result(times, "the samples that the ceilings did not allow", wrong)
 
 
+def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, Any], folder: Path) -> str:
+    """Run a debate under a ceiling at an endpoint that loses replies; return the first error."""
+    with priced_place(folder, [rule]) as here:
+        ended = here.verify(system, timeout=1, attempts=9, **{ceiling: most})
+        case = f"{system}, {ceiling} {most}, {rule}"
+        refused = ended.code == 2 and not here.served() and ceiling in ended.errors
+        undecided = ended.code == 3 and ended.fault == "budget_exhausted"
+        return excess_error(Kills(ceiling, most, (), ()), here) or first_failed(
+            ("Traceback" not in ended.errors, ended.errors),
+            (refused or undecided or ended.code == 0, f"exit code {ended.code}, {case}: {ended.errors}"),
+            (ended.code != 0 or (ended.document or {}).get("answer") in LABELS, f"{ended.verdict}, {case}"),
+        )
+
+
+def lose_replies(folder: Path, quick: bool) -> Result:
+    """Run debates under ceilings at endpoints that lose one to six replies."""
+    times, draw, wrong = 3 if quick else 18, random.Random(25), ""
+    for number in range(times):
+        system, ceiling = ("tool_mad", "proclaim", "madke")[number % 3], ("budget", "max_cost")[number % 2]
+        most = draw.uniform(*RANGES[ceiling])
+        fault: dict[str, Any] = draw.choice([{"drop": True}, {"delay_ms": 20_000}, {"raw": "{"}])
+        rule = {**fault, "times": draw.randint(1, 6)}
+        most = round(most, 6) if ceiling == "max_cost" else int(most)
+        wrong = wrong or lost_replies_error(system, ceiling, most, rule, folder / str(number))
+    return Result(times, "the calls that the ceilings did not allow", wrong)
+
+
 FAULTS = [
+    Fault(
+        "lost replies under ceilings",
+        "the endpoint closes the connection, answers too late, or sends a cut body, one to six times, to debates with "
+        "`budget` or `max_cost`",
+        "all that it received, also the requests whose replies were lost, stays within the ceiling (at most 5% more); "
+        "each debate ends with a verdict, with an error before the first call, or with an error that says that the "
+        "decision cannot be repeated",
+        lose_replies,
+    ),
     Fault(
         "kills under ceilings",
         "debates with `max_calls`, `budget` or `max_cost` are killed up to three times, and the same command is run "

@@ -171,12 +171,36 @@ def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
     return cause
 
 
+def ask_for_hours(folder: Path, quick: bool) -> Result:
+    """Run debates, one after another in a home, with an endpoint that refuses the first call for two hours."""
+    with place(folder, [{"status": 429, "retry_after": "7200"}]) as here:
+        ended = [here.verify("standard_prompting") for _ in range(3)]
+        sent = here.served()
+        (file,) = (folder / "home" / "waits").iterdir()
+        named = sum(str(file) in one.errors for one in ended)
+        file.unlink()
+        here.verify("standard_prompting")
+        again = here.served() - sent
+    wrong = next(filter(None, (failure_error(one, {"rate_limited"}) for one in ended)), "") or first_failed(
+        (sent == 1, f"{sent} calls were sent"),
+        (named == 2, f"{named} errors name the file"),
+        (again == 1, f"{again} calls were sent after the file was deleted"),
+    )
+    return Result(len(ended), UNFINISHED, wrong)
+
+
 FAULTS = [
     Fault(
         "429 alone",
         "the endpoint refuses calls with 429, with and without Retry-After",
         "the call is sent again; the same verdict",
         survived_faults({"status": 429, "times": 1}, {"status": 429, "times": 2, "retry_after": "1"}),
+    ),
+    Fault(
+        "429 for hours",
+        "the endpoint asks the first of three processes to wait for two hours",
+        "a typed error; the others send no call, and name the file to delete if the endpoint accepts calls again",
+        ask_for_hours,
     ),
     Fault(
         "429 under load",
