@@ -18,8 +18,10 @@ from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from inspect_ai import Task, eval_set, task_with
+from inspect_ai._display.rich import display as rich_display
 from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
@@ -340,7 +342,8 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
-    with use_sample_wise_database():
+    # Inspect also lays out the tables of results if its display is off
+    with use_sample_wise_database(), patch.object(rich_display, "tasks_results", lambda tasks: ""):
         _, ended = eval_set(
             list(tasks),
             str(logs),
