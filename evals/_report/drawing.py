@@ -75,6 +75,7 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
             out = BytesIO()
             figure.savefig(out, format=form, transparent=True, dpi=200, metadata=metadata)
             files.append(out.getvalue())
+            figure.set_layout_engine(None)  # laid out once, not for each file
         out = BytesIO()
         _make_black(figure)
         figure.savefig(out, format="pdf", metadata={"CreationDate": None})

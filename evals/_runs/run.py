@@ -18,8 +18,11 @@ from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from inspect_ai import Task, eval_set, task_with
+from inspect_ai._display.rich import display as rich_display
+from inspect_ai._eval.task import run as task_run
 from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
@@ -340,7 +343,13 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
-    with use_sample_wise_database():
+    with (
+        use_sample_wise_database(),
+        # Inspect lays out tables of results even if its display is off, and imports the clients of OpenAI and Anthropic
+        # even if it calls no model
+        patch.object(rich_display, "tasks_results", lambda tasks: ""),
+        patch.object(task_run, "init_sample_assistant_internal", lambda: None),
+    ):
         _, ended = eval_set(
             list(tasks),
             str(logs),

@@ -77,7 +77,7 @@ def test_the_headline_says_why_no_difference_was_tested(tmp_path: Path) -> None:
     assert lost.headline == "No difference could be tested"
 
 
-@settings(deadline=None, max_examples=15)  # statsmodels collects garbage in each call
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25), st.integers(1, 3))
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
     def system(name: str, column: int) -> System:
