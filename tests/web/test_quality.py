@@ -14,7 +14,7 @@ from moot.web import debates
 
 from tests.web.conftest import Served
 from tests.web.documents import CLAIM, a_debate, with_evidence
-from tests.web.test_browser import BOX, GO, MODELS, SLOW, reach, start
+from tests.web.test_browser import BOX, GO, MODELS, QUICK, SLOW, reach, start
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -113,7 +113,7 @@ async def test_states_while_a_debate_runs_have_no_faults(bare: Page, served: Ser
 async def test_states_of_many_claims_have_no_faults(bare: Page, served: Served) -> None:
     await bare.goto("/moot/claims")
     claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
-    settings = {"It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
+    settings = {"It fails.": QUICK | {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
     slow = SLOW | {"max_rounds": 20, "scoring": "all_rounds"}
     rows = [{"claim": one, "speaker": "Ada", "settings": settings.get(one, slow)} for one in claims]
     table = "\n".join(map(json.dumps, rows)).encode()
