@@ -42,6 +42,7 @@ from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
+from moot.evals._runs.inspect_side import without_inspects_clients
 from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
 from moot.evals._runs.recovery import use_sample_wise_database
 from moot.evals._runs.reference import moot_metadata, read_log_headers
@@ -340,7 +341,7 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
-    with use_sample_wise_database():
+    with use_sample_wise_database(), without_inspects_clients():
         _, ended = eval_set(
             list(tasks),
             str(logs),
