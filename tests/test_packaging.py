@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from importlib.metadata import Distribution, distribution, distributions
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,17 @@ def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str
                     needed_by(other, frozenset(inner), known)
 
 
+def link(file: Path, place: Path) -> None:
+    """Link a file to a place, and its bytecode: without it, each test run would compile all dependencies again."""
+    links = {place: file}
+    if file.suffix == ".py":
+        links[Path(cache_from_source(place))] = Path(cache_from_source(file))
+    for new, known in links.items():
+        new.parent.mkdir(parents=True, exist_ok=True)
+        if known.exists():
+            new.symlink_to(known)
+
+
 @pytest.fixture(scope="module")
 def base(clean: Path) -> Path:
     """An environment with the wheel and its base dependencies, as links to the installed ones."""
@@ -88,8 +100,7 @@ def base(clean: Path) -> Path:
     for found in {found.name: found for found in known.values()}.values():
         for file in found.files or ():
             if ".." not in file.parts and file.suffix != ".pyc":
-                (site_of(folder) / file).parent.mkdir(parents=True, exist_ok=True)
-                (site_of(folder) / file).symlink_to(Path(str(file.locate())))
+                link(Path(str(file.locate())), site_of(folder) / file)
     return folder
 
 

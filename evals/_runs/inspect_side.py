@@ -7,7 +7,8 @@ models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--mode
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -23,6 +24,7 @@ from inspect_ai.model import (
     ModelUsage,
     modelapi,
 )
+from inspect_ai.model import _assistant_internal as clients
 from inspect_ai.model._model import (
     active_model,
     model_roles,
@@ -52,6 +54,17 @@ ROLE_USAGE = (sample_role_usage_context_var, role_usage_context_var)
 NO_OPTIONS = GenerateConfig()
 """The config of calls that Inspect did not make. All events share it, as creating it takes longer than creating the
 event."""
+
+
+@contextmanager
+def without_inspects_clients() -> Iterator[None]:
+    """Context manager in which no sample imports the packages of Inspect's own clients, which takes two seconds."""
+    before = clients._HAS_OPENAI, clients._HAS_ANTHROPIC
+    clients._HAS_OPENAI = clients._HAS_ANTHROPIC = False
+    try:
+        yield
+    finally:
+        clients._HAS_OPENAI, clients._HAS_ANTHROPIC = before
 
 
 class MootModel(ModelAPI):

@@ -22,7 +22,6 @@ from unittest.mock import patch
 
 from inspect_ai import Task, eval_set, task_with
 from inspect_ai._display.rich import display as rich_display
-from inspect_ai._eval.task import run as task_run
 from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
@@ -45,6 +44,7 @@ from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
+from moot.evals._runs.inspect_side import without_inspects_clients
 from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
 from moot.evals._runs.recovery import use_sample_wise_database
 from moot.evals._runs.reference import moot_metadata, read_log_headers
@@ -345,10 +345,9 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
     with (
         use_sample_wise_database(),
-        # Inspect lays out tables of results even if its display is off, and imports the clients of OpenAI and Anthropic
-        # even if it calls no model
+        without_inspects_clients(),
+        # Inspect lays out tables of results even if its display is off
         patch.object(rich_display, "tasks_results", lambda tasks: ""),
-        patch.object(task_run, "init_sample_assistant_internal", lambda: None),
     ):
         _, ended = eval_set(
             list(tasks),

@@ -20,7 +20,7 @@ pytest.importorskip("procrastinate", reason="the extra `queue` is not installed"
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
 ENCODER = "openai:stub-embedding"
-MANY = 6000
+MANY = 2600  # six pieces
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,10 @@ def test_workers_complete_a_corpus_if_one_is_killed(
 ) -> None:
     stub = start_stub(latency_ms=100)
     (tmp_path / "chroma").mkdir()
-    with running_chroma(tmp_path / "chroma") as (url, _), new_trial(tmp_path / "trial", server, stub) as trial:
+    with (
+        running_chroma(tmp_path / "chroma") as (url, _),
+        new_trial(tmp_path / "trial", server, stub, at_once=2) as trial,
+    ):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
         trial.env["MOOT_CHROMA_URL"] = url
         trial.start_worker()

@@ -14,7 +14,7 @@ from moot.web.serve import server_config
 from tests.commands import COMMAND
 from tests.conftest import free_port, running_stub
 from tests.serving import QUIET, Server, running
-from tests.telemetry.receiver import receiving
+from tests.telemetry.receiver import Receiver, receiving
 from tests.web.test_auth import ADA, HOOK
 
 TOKEN, METRICS_TOKEN = "correct-horse-battery-staple", "prometheus-battery-staple"
@@ -35,11 +35,17 @@ def serving(folder: Path, **environment: str) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with a token, and another token for metrics; its log is JSON lines."""
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Server]:
+    """A server with a token, and another token for metrics; it sends its spans; its log is JSON lines."""
     folder = tmp_path_factory.mktemp("locked")
-    logs = {"LOG_JSON": "true", "LOG_LEVEL": "INFO"}
-    yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=METRICS_TOKEN, **logs)
+    sent = {"LOG_JSON": "true", "LOG_LEVEL": "INFO", "OTEL_BSP_SCHEDULE_DELAY": "100"} | receiver.environment
+    yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=METRICS_TOKEN, **sent)
 
 
 def sample(text: str, name: str, *labels: str) -> float:
@@ -116,14 +122,12 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
                 assert "MOOT_METRICS_TOKEN" in body["detail"]
 
 
-def test_a_server_sends_spans_too(tmp_path: Path) -> None:
-    with receiving() as receiver:
-        for server in serving(tmp_path, **receiver.environment, OTEL_BSP_SCHEDULE_DELAY="100"):
-            server.send("/runs/wait", RUN)
-            receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))
-            assert "chat gpt-4o-mini" in {name for name, _ in receiver.spans}
-            assert b"moot_debate_duration" in server.send("/metrics")
-    assert b"MARKED" not in receiver.raw
+def test_a_server_sends_spans_too(locked: Server, receiver: Receiver) -> None:
+    locked.send("/runs/wait", RUN, BEARER)
+    receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))
+    assert "chat gpt-4o-mini" in {name for name, _ in receiver.spans}
+    assert b"moot_debate_duration" in locked.send("/metrics", headers=SCRAPER)
+    assert b"platypus" not in receiver.raw
 
 
 def test_metrics_can_be_switched_off(tmp_path: Path) -> None:

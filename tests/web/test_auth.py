@@ -6,14 +6,16 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.conftest import CLAIM, free_port, running_stub
 from tests.serving import QUIET, ROOT, Server, running
-from tests.web.conftest import CHROMIUM
 from tests.web.test_browser import start
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 SECTION = (ROOT / "docs/howto/running.md").read_text().partition("## Your own users")[2]
 CONFIG: dict[str, Any] = json.loads(SECTION.partition("```json\n")[2].partition("```")[0])
@@ -67,39 +69,31 @@ def test_only_its_user_stores_and_reads_the_document_of_a_thread(server_with_aut
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 
 
-async def test_a_browser_with_the_cookie_of_a_log_in_checks_a_claim(server_with_auth: Server) -> None:
-    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
-    settings = {"model": "fake:1", "debaters": WAITING["debaters"], "max_rounds": 1}
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        context = await browser.new_context(base_url=server_with_auth.url)
-        page = await context.new_page()
-        page.set_default_timeout(60_000)
-        refused = await page.goto("/moot")
-        assert (refused.status, await refused.json()) == (401, {"detail": "Log in first."})
-        await context.add_cookies([{"name": "session", "value": "token-of-ada", "url": server_with_auth.url}])
-        await start(page, "The platypus lays eggs.", settings)
-        await page.wait_for_url("**/moot/debates/*")
-        address = page.url
-        await context.add_cookies([{"name": "session", "value": "token-of-bob", "url": server_with_auth.url}])
-        other = await page.goto(address)
-        assert other.status == 404
-        await browser.close()
+async def test_a_browser_with_the_cookie_of_a_log_in_checks_a_claim(server_with_auth: Server, browser: Browser) -> None:
+    settings = WAITING | {"ask_person": []}
+    context = await browser.new_context(base_url=server_with_auth.url)
+    page = await context.new_page()
+    page.set_default_timeout(60_000)
+    refused = await page.goto("/moot")
+    assert refused is not None
+    assert (refused.status, await refused.json()) == (401, {"detail": "Log in first."})
+    await context.add_cookies([{"name": "session", "value": "token-of-ada", "url": server_with_auth.url}])
+    await start(page, "The platypus lays eggs.", settings)
+    await page.wait_for_url("**/moot/debates/*")
+    address = page.url
+    await context.add_cookies([{"name": "session", "value": "token-of-bob", "url": server_with_auth.url}])
+    other = await page.goto(address)
+    assert other is not None
+    assert other.status == 404
+    await context.close()
 
 
-async def test_the_page_shows_a_user_only_their_own_threads(server_with_auth: Server) -> None:
-    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
+async def test_the_page_shows_a_user_only_their_own_threads(server_with_auth: Server, browser: Browser) -> None:
     waiting = RUN | {"assistant_id": "tool_mad", "context": WAITING}
     thread = json.loads(await asyncio.to_thread(server_with_auth.send, "/threads", {}, ADA))["thread_id"]
     await asyncio.to_thread(server_with_auth.send, f"/threads/{thread}/runs/wait", waiting, ADA)
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        for user, seen, heading in ((ADA, 1, "Past checks"), (BOB, 0, "No checks yet")):
-            context = await browser.new_context(base_url=server_with_auth.url, extra_http_headers=user)
+    for user, seen, heading in ((ADA, 1, "Past checks"), (BOB, 0, "No checks yet")):
+        async with await browser.new_context(base_url=server_with_auth.url, extra_http_headers=user) as context:
             page = await context.new_page()
             page.set_default_timeout(30_000)
             await page.goto("/moot/debates")
@@ -112,11 +106,11 @@ async def test_the_page_shows_a_user_only_their_own_threads(server_with_auth: Se
                 continue
             await waits.get_by_role("link", name=CLAIM).click()
             await page.get_by_label("Search of Debater A").wait_for()
-        await browser.close()
 
 
 WAITING: dict[str, Any] = {
     "model": "fake:1",
+    "scoring": "consensus_only",  # the built-in encoder, which takes long to load, is not needed
     "debaters": [{"name": name, "retriever": "bm25"} for name in ("one", "two")],
     "ask_person": ["queries"],
     "max_rounds": 1,

@@ -6,7 +6,7 @@ import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -18,8 +18,10 @@ from moot.web.serve import check_token
 from tests.commands import COMMAND, moot
 from tests.conftest import CLAIM, free_port, running_stub
 from tests.serving import Server, running
-from tests.web.conftest import CHROMIUM
 from tests.web.test_guard import ROUTES
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
 
 TOKEN = "correct-horse-battery-staple"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -110,38 +112,33 @@ def test_another_website_cannot_log_a_user_in(locked: Server) -> None:
     assert ask(locked, "/moot/login", "POST", f"token={TOKEN}", **evil)[0] == 403
 
 
-async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server) -> None:
-    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
+async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server, browser: Browser) -> None:
     asked: list[str] = []
     refused: list[str] = []
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        page = await browser.new_page(base_url=locked.url)
-        page.set_default_timeout(30_000)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None)
-        await page.goto("/docs")
-        await page.get_by_label("The server's token").fill(TOKEN + "!")
-        await page.get_by_role("button", name="Log in").click()
-        await page.get_by_text("The token is not this server's.").wait_for()
-        await page.get_by_label("The server's token").fill(TOKEN)
-        await page.get_by_role("button", name="Log in").click()
-        await page.get_by_role("heading", name="The server's API").wait_for()
-        route = page.locator("details", has=page.get_by_text("POST /runs/wait", exact=True))
-        await route.locator("summary").click()
-        await route.get_by_text("requestBody").wait_for()
-        assert page.url.endswith("/docs")
-        await page.goto("/moot/debates")
-        await page.get_by_text("Import a check from a file").wait_for()
-        assert await page.evaluate("document.cookie") == ""
-        await page.get_by_role("link", name="Log out").click()
-        await page.get_by_role("button", name="Log out").click()
-        await page.get_by_role("button", name="Log in").wait_for()
-        await page.goto("/moot")
-        await page.get_by_role("button", name="Log in").wait_for()
-        await browser.close()
+    page = await browser.new_page(base_url=locked.url)
+    page.set_default_timeout(30_000)
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None)
+    await page.goto("/docs")
+    await page.get_by_label("The server's token").fill(TOKEN + "!")
+    await page.get_by_role("button", name="Log in").click()
+    await page.get_by_text("The token is not this server's.").wait_for()
+    await page.get_by_label("The server's token").fill(TOKEN)
+    await page.get_by_role("button", name="Log in").click()
+    await page.get_by_role("heading", name="The server's API").wait_for()
+    route = page.locator("details", has=page.get_by_text("POST /runs/wait", exact=True))
+    await route.locator("summary").click()
+    await route.get_by_text("requestBody").wait_for()
+    assert page.url.endswith("/docs")
+    await page.goto("/moot/debates")
+    await page.get_by_text("Import a check from a file").wait_for()
+    assert await page.evaluate("document.cookie") == ""
+    await page.get_by_role("link", name="Log out").click()
+    await page.get_by_role("button", name="Log out").click()
+    await page.get_by_role("button", name="Log in").wait_for()
+    await page.goto("/moot")
+    await page.get_by_role("button", name="Log in").wait_for()
+    await page.context.close()
     assert refused == []
     assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {urlsplit(locked.url).netloc}
 
