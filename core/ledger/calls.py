@@ -38,7 +38,8 @@ from moot.core.ledger.records import (
     fingerprint_of,
     key_of,
 )
-from moot.core.ledger.values import pack, pack_vectors, unpack
+from moot.core.ledger.stored import StoredCall, is_json, stored_call
+from moot.core.ledger.values import pack, pack_vectors
 from moot.core.redaction import Keys, anonymised, environment_keys, redact
 
 __all__ = ["Debate", "DebateStart", "Key", "PruningResult", "key_of"]
@@ -54,21 +55,6 @@ LEAST_INTERVAL = 0.02
 """Least seconds between the starts of two transactions, so that the jobs of many debates share one."""
 CHECK_INTERVAL = 0.1
 """Seconds between two checks whether the file has been removed; the file is also checked before a debate begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCall:
-    """The stored result of a call.
-
-    Args:
-        value: a JSON value; for an embedding, a list of vectors.
-        about: the role and the model of the call.
-        debate: the id of the debate that made it.
-    """
-
-    value: Any
-    about: Mapping[str, Any]
-    debate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +266,7 @@ class CallLedger:
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
         """The stored result of a resumed debate for a key, without waiting; None for a new debate."""
         entry = self.stored_entries(debate).get(key.hash)
-        return None if entry is None else _stored_call(entry)
+        return None if entry is None else stored_call(entry)
 
     async def store_call(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:
         """Stores the result of a call; it is durable when this returns.
@@ -305,7 +291,7 @@ class CallLedger:
         """
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
-            raw = as_json(value) if _is_json(key, value) else pack_vectors(value)
+            raw = as_json(value) if is_json(key, value) else pack_vectors(value)
             waiting.append(self._queue(_StoreJob(debate, key, raw, about or {}, self._keys)))
         errors = [error for future in waiting if (error := await _error_of(future))]
         if errors:
@@ -320,7 +306,7 @@ class CallLedger:
             failed: whether to include the entries of failed calls.
         """
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
-        return None if entry is None else _stored_call(entry)
+        return None if entry is None else stored_call(entry)
 
     async def nearest(self, key: Key, debate: str | None = None) -> NearestEntry | None:
         """The entry that shares the most parts with a key; see `LedgerFile.most_similar`."""
@@ -511,15 +497,3 @@ def _prune(path: Path) -> PruningResult:
         return file.prune()
     finally:
         file.close()
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-def _is_json(key: Key, value: Any) -> bool:
-    """Whether a value is stored as JSON: everything but vectors. A failed embedding has no vectors."""
-    return key.kind != "embedding" or isinstance(value, Mapping)
-
-
-def _stored_call(entry: Entry) -> StoredCall:
-    return StoredCall(unpack(entry.value), entry.about, entry.debate)

@@ -23,50 +23,15 @@ from typing import Any, ClassVar, NamedTuple
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
-from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation, spent_by
+from moot.nodes._models.spend import FREE, NOTHING, PlannedCall, Spend, in_words, spent_by
 from moot.nodes._records.entries import Call
 
-REPLY_TOKENS = 512
-"""Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
 """Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this: a margin for dense texts."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
 """The setting that bounds each quantity."""
 TOO_LATE = "The call was not made: the time of `max_seconds` is used up."
 NO_LOCK = nullcontext()
-
-
-@dataclass(frozen=True)
-class PlannedCall:
-    """A call before it is made.
-
-    Args:
-        role: the role that makes the call.
-        prompt: the prompt's name; empty for a conversation.
-        model: its name in the settings.
-        bytes: the bytes of the prompt (`weight_of`), with the schema.
-        reply: maximum number of tokens in the reply.
-    """
-
-    role: str
-    prompt: str
-    model: str
-    bytes: int
-    reply: int = REPLY_TOKENS
-
-    def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
-        """The cost that is reserved for the call.
-
-        Args:
-            prices: by model, if cost is bounded.
-            share: until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin.
-            reserved: bytes estimated without this margin, because a reservation already covers them.
-        """
-        price = price_of(self.model, prices) if prices else None
-        per, size = bytes_per_token(self.model), self.bytes
-        if per == BYTES_PER_TOKEN and size > reserved:
-            size = reserved + math.ceil((size - reserved) / share)
-        return reservation(size, self.reply, per, price)
 
 
 class Reservation(NamedTuple):
@@ -226,8 +191,7 @@ class Ceilings:
         def take(need: Spend) -> None:
             self._deciding_calls.pop(key, None)
             self._remember_call(planned)
-            for level in self._levels():
-                level.reserved = level.reserved.plus(need)
+            self._add_reserved(need)
 
         try:
             need = await self._take_when_available(
@@ -263,17 +227,17 @@ class Ceilings:
             BudgetExhausted: there is not enough left for it.
         """
 
-        def take(need: Spend) -> None:
-            for level in self._levels():
-                level.reserved = level.reserved.plus(need)
-
         need = await self._take_when_available(
             lambda: planned.spend(self.prices, UNCOUNTED_SHARE)._replace(calls=0),
             lambda _: NOTHING,
             min(level._deadline(deciding=True) for level in self._levels()),
-            take,
+            self._add_reserved,
         )
         return reservation._replace(spend=reservation.spend.plus(need))
+
+    def _add_reserved(self, need: Spend) -> None:
+        for level in self._levels():
+            level.reserved = level.reserved.plus(need)
 
     def leave_out(self, role: str, *, awaited: bool = True) -> None:
         """Counts a call that was refused, or sent without an answer that could be awaited (``awaited`` is false)."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from moot.nodes._models.contexts import BYTES_PER_TOKEN
+from moot.nodes._models.contexts import BYTES_PER_TOKEN, bytes_per_token
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import Price, calls_at_most, cost_of, costs_of
+from moot.nodes._models.prices import Price, calls_at_most, cost_of, costs_of, price_of
 from moot.nodes._records.entries import Call
 
 
@@ -31,6 +32,9 @@ class Spend(NamedTuple):
         """Whether this amount is within another amount."""
         return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
 
+
+REPLY_TOKENS = 512
+"""Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 
 NOTHING, FREE = Spend(), Spend(math.inf, math.inf, math.inf)
 
@@ -67,3 +71,36 @@ def in_words(name: str, amount: float) -> str:
         amount: the number.
     """
     return f"${amount:.6f}" if name == "usd" else f"{amount:,.0f} {name}"
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call before it is made.
+
+    Args:
+        role: the role that makes the call.
+        prompt: the prompt's name; empty for a conversation.
+        model: its name in the settings.
+        bytes: the bytes of the prompt (`weight_of`), with the schema.
+        reply: maximum number of tokens in the reply.
+    """
+
+    role: str
+    prompt: str
+    model: str
+    bytes: int
+    reply: int = REPLY_TOKENS
+
+    def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
+        """The cost that is reserved for the call.
+
+        Args:
+            prices: by model, if cost is bounded.
+            share: until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this, as a margin.
+            reserved: bytes estimated without this margin, because a reservation already covers them.
+        """
+        price = price_of(self.model, prices) if prices else None
+        per, size = bytes_per_token(self.model), self.bytes
+        if per == BYTES_PER_TOKEN and size > reserved:
+            size = reserved + math.ceil((size - reserved) / share)
+        return reservation(size, self.reply, per, price)

@@ -1,0 +1,35 @@
+"""Stored results of calls, as the ledger returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moot.core.ledger.records import Entry, Key
+from moot.core.ledger.values import unpack
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """The stored result of a call.
+
+    Args:
+        value: a JSON value; for an embedding, a list of vectors.
+        about: the role and the model of the call.
+        debate: the id of the debate that made it.
+    """
+
+    value: Any
+    about: Mapping[str, Any]
+    debate: str
+
+
+def is_json(key: Key, value: Any) -> bool:
+    """Whether a value is stored as JSON: everything but vectors. A failed embedding has no vectors."""
+    return key.kind != "embedding" or isinstance(value, Mapping)
+
+
+def stored_call(entry: Entry) -> StoredCall:
+    """The stored result in an entry."""
+    return StoredCall(unpack(entry.value), entry.about, entry.debate)
