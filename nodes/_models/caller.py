@@ -21,7 +21,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.ceilings import REPLY_TOKENS, TOO_LATE, Ceilings, PlannedCall, Reservation
+from moot.nodes._models.ceilings import TOO_LATE, Ceilings, Reservation
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
 from moot.nodes._models.fitting import fit_messages, max_reply_tokens
@@ -29,7 +29,7 @@ from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import without_environment_keys
 from moot.nodes._models.seeds import CallSeeds, with_seed
 from moot.nodes._models.session import Session
-from moot.nodes._models.spend import NOTHING, Spend, spent_by
+from moot.nodes._models.spend import NOTHING, REPLY_TOKENS, PlannedCall, Spend, spent_by
 from moot.nodes._records.entries import Call, LeftOut
 from moot.nodes._runtime.trace import named_runs
 

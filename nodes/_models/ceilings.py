@@ -106,7 +106,6 @@ class Ceilings:
         return False
 
     def in_flight(self) -> Spend:
-        """The cost reserved for calls in flight."""
         return self.reserved
 
     def _levels(self) -> list[Ceilings]:
@@ -399,7 +398,6 @@ class Ceilings:
         return self.most.minus(self.spent).minus(self.reserved).minus(self.decision_reserve())
 
     def _obtainable(self) -> Spend:
-        """The budget that is available or may still be leased."""
         return self._available()
 
     def elapsed(self) -> float:
