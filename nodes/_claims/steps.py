@@ -30,9 +30,10 @@ from moot.nodes._claims.state import (
     Rated,
     Step,
 )
-from moot.nodes._models.ceilings import SETTINGS, PlannedCall
+from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.spend import PlannedCall
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import open_budget, spent_against
 from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
-from moot.nodes._models.ceilings import REPLY_TOKENS
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.contexts import CONTEXT_SHARE, bytes_of, bytes_per_token, context_of, reply_room, weight_of
+from moot.nodes._models.spend import REPLY_TOKENS
 from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.shorten import drop_elements, shorten
 

@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
-from moot.nodes._models.ceilings import SETTINGS, Ceilings, PlannedCall
+from moot.nodes._models.ceilings import SETTINGS, Ceilings
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes._models.session import current_ceilings
-from moot.nodes._models.spend import NOTHING, Spend, in_words, spent_by
+from moot.nodes._models.spend import NOTHING, PlannedCall, Spend, in_words, spent_by
 from moot.nodes._records.entries import Call, StopReason, Task
 from moot.nodes._texts.replies import Reply
 

@@ -16,13 +16,14 @@ from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
-from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings
+from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.chat_models import ModelChoice, open_chat_model
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.spend import REPLY_TOKENS
 from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import progress, step_event

@@ -10,10 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
-from moot.nodes._models.ceilings import REPLY_TOKENS, SETTINGS, PlannedCall
+from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
+from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import Decision, in_time, open_budget, refused_calls_warning

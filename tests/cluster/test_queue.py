@@ -19,9 +19,9 @@ from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import MOST_LOSSES, QueuedBatch, QueuedRows
-from moot.nodes._models.ceilings import Ceilings, PlannedCall
+from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.leased_ceilings import LeasedCeilings
-from moot.nodes._models.spend import NOTHING, Spend
+from moot.nodes._models.spend import NOTHING, PlannedCall, Spend
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
