@@ -1,6 +1,7 @@
 """The ledger of calls: debates, and the results of their calls, in one file; see `moot.core.ledger.calls`."""
 
 from moot.core.ledger.calls import (
+from moot.core.ledger.stored import StoredCall
     CallLedger,
     Debate,
     DebateStart,
