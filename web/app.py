@@ -101,5 +101,6 @@ app = FastAPI(
     lifespan=lifespan,
     docs_url=None,
     redoc_url=None,
+    telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans and logs would contain what users type
 )
 check_cancellation_to_the_end()

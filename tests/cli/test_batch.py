@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.batch.jobs import file_name
+from moot.cli.batch.jobs import Job, file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
 from moot.cli.batch.store import Store
+from moot.cli.batch.work import RowProcessor
 from moot.core.files import escape_formula
 from moot.retrievers._evidence import make_evidence
 
@@ -256,33 +258,30 @@ def test_a_second_batch_cannot_use_the_folder(tmp_path: Path) -> None:
     assert (done.returncode, "Another batch writes" in done.stderr) == (2, True)
 
 
-def test_a_long_file_takes_no_more_memory(tmp_path: Path) -> None:
-    peaks = [peak_of(tmp_path, count) for count in (100, 700)]
-    assert peaks[1] - peaks[0] < 4_000  # KiB; the texts alone take 7,000
+def test_a_batch_keeps_no_texts_of_rows_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, used = tmp_path / "long.jsonl", []
+    rows = ({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600} for number in range(120))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    process: Any = RowProcessor.run_row
 
+    async def run_row(self: RowProcessor, job: Job) -> Outcome:
+        outcome: Outcome = await process(self, job)
+        used.append(0)
+        if len(used) in (30, 110):
+            gc.collect()
+            used[-1] = tracemalloc.get_traced_memory()[0]
+        return outcome
 
-def peak_of(tmp_path: Path, count: int) -> int:
-    """Run a batch with this many rows of 10 kB of given text; return its peak memory in KiB."""
-    path = tmp_path / f"{count}.jsonl"
-    with path.open("w") as file:
-        for number in range(count):
-            file.write(
-                json.dumps({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600}) + "\n"
-            )
-    program = (
-        "import resource; from moot.core import garbage; garbage.ALLOCATIONS = 700  # garbage is no part of the peak\n"
-        "from moot.cli.main import run\n"
-        "try: run()\n"
-        "finally: print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
-    words = ["batch", str(path), "--out", str(tmp_path / str(count)), "--graph", "standard_prompting"]
-    words += ["--model", "fake:1", "--ledger", "off"]
-    environment = os.environ | {"MOOT_HISTORY": "off"}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, env=environment, check=False
-    )
-    assert f"{count:,} of {count:,} rows" in done.stdout, done.stderr
-    return int(done.stdout.split()[-1])
+    monkeypatch.setattr(RowProcessor, "run_row", run_row)
+    monkeypatch.setenv("MOOT_HISTORY", "off")
+    tracemalloc.start()
+    try:
+        words = ["--out", tmp_path / "out", "--graph", "standard_prompting", "--model", "fake:1", "--ledger", "off"]
+        done = moot("batch", path, *words)
+    finally:
+        tracemalloc.stop()
+    assert "120 of 120 rows" in done.stdout, done.stderr
+    assert used[109] - used[29] < 400_000  # bytes; the texts of these 80 rows alone take 1,000,000
 
 
 def test_threads_store_outcomes_at_once(tmp_path: Path) -> None:

@@ -123,11 +123,13 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
 
 
 def test_a_server_sends_spans_too(locked: Server, receiver: Receiver) -> None:
+    locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
     locked.send("/runs/wait", RUN, BEARER)
     receiver.wait_for(lambda: any(name.startswith("invoke_workflow") for name, _ in receiver.spans))
     assert "chat gpt-4o-mini" in {name for name, _ in receiver.spans}
     assert b"moot_debate_duration" in locked.send("/metrics", headers=SCRAPER)
     assert b"platypus" not in receiver.raw
+    assert b"MARKED" not in receiver.raw
 
 
 def test_metrics_can_be_switched_off(tmp_path: Path) -> None:
