@@ -53,6 +53,7 @@ FIRST = (
     "faults/test_kills.py",
     "web/test_table.py",
     "evals/test_runs.py",
+    "web/test_api.py",  # and with it all of ONE_SERVER
     "web/test_quality.py",
     "graphs/test_ceilings.py",
     "web/test_browser.py",
@@ -80,6 +81,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     items.sort(key=position)
     assert len({item.nodeid for item in items}) == len(items), "xdist runs only one of several tests with the same name"
+
+
+ONE_SERVER = (
+    "tests/test_server.py", "tests/test_server_person.py",
+    "tests/web/test_api.py", "tests/web/test_checks.py", "tests/web/test_guard.py", "tests/web/test_studio.py",
+)  # fmt: skip
+"""The files that use the shared `server`."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run the files that use the shared `server` in one worker, so that it starts once; others as loadfile does."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "server" if file in ONE_SERVER else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

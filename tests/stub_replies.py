@@ -5,6 +5,7 @@ import hashlib
 import random
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 EMBEDDING_DIM = 384
@@ -55,8 +56,12 @@ class Rule:
     drop: bool = False
     delay_ms: float = 0.0
 
-    def fits(self, model: str, prompt: str) -> bool:
-        return self.times != 0 and bool(re.search(self.model, model) and re.search(self.match, prompt, re.S))
+    def __post_init__(self) -> None:
+        self._search = re.compile(self.match, re.S).search
+
+    def fits(self, prompt: str) -> bool:
+        """Whether the rule applies to this prompt of a model that it names."""
+        return self.times != 0 and bool(self._search(prompt))
 
 
 NO_RULE = Rule()
@@ -82,8 +87,9 @@ class Writer:
 
     def sentences(self, draw: Draw, chars: int) -> str:
         parts: list[str] = []
-        while sum(map(len, parts)) < chars:
+        while chars > 0:
             parts.append(draw.pick(FILLER))
+            chars -= len(parts[-1])
         return " ".join(parts)
 
     def text(self, draw: Draw) -> str:
@@ -192,10 +198,17 @@ def embed(text: str) -> list[float]:
     """A vector by signed feature hashing of words: equal texts have equal vectors, similar texts similar ones."""
     vector = [0.0] * EMBEDDING_DIM
     for word in re.findall(r"\w+", text.lower()) or [""]:
-        digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
-        vector[digest % EMBEDDING_DIM] += 1.0 if digest >> 63 else -1.0
+        place, sign = of_word(word)
+        vector[place] += sign
     norm = sum(x * x for x in vector) ** 0.5 or 1.0
     return [x / norm for x in vector]
+
+
+@lru_cache(20_000)
+def of_word(word: str) -> tuple[int, float]:
+    """The dimension of a word and its sign."""
+    digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
+    return digest % EMBEDDING_DIM, 1.0 if digest >> 63 else -1.0
 
 
 def flatten(messages: list[dict]) -> str:

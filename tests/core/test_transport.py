@@ -263,10 +263,11 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 
 
 def bomb(coding: str) -> bytes:
-    """A gigabyte of spaces or of events, compressed."""
+    """A gigabyte of spaces or of events, compressed; the checksum at the end is left out."""
     pack = zlib.compressobj(9, wbits={"gzip": 31, "deflate": 15}[coding.split()[0]])
     piece = b" " * 2**20 if "lines" not in coding else b": \n" * 2**18 + b" " * 2**18
-    return b"".join(pack.compress(piece) for _ in range(1024)) + pack.flush()
+    first, second = (pack.compress(piece) + pack.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return first + second * 1023  # after a full flush, equal pieces are compressed alike
 
 
 async def error_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.commands import moot
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log
 
-pytest.importorskip("ragas", reason="what is tested is an extra: pip install 'moot[ragas]'")
+pytestmark = pytest.mark.skipif(not find_spec("ragas"), reason="what is tested is an extra: pip install 'moot[ragas]'")
 
 ENCODER = "openai:stub-embedding"
 GRAPHS = ("rag", "standard_prompting")

@@ -17,10 +17,10 @@ import math
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 from langgraph.runtime import Runtime
 from moot.evals._runs.ragas import ragas_answer_relevance, ragas_faithfulness
@@ -40,7 +40,7 @@ from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open
 
 from tests.conftest import StartStub
 
-pytest.importorskip("ragas", reason="RAGAS is not installed: pip install 'moot[ragas]'")
+pytestmark = pytest.mark.skipif(not find_spec("ragas"), reason="RAGAS is not installed: pip install 'moot[ragas]'")
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
@@ -60,6 +60,7 @@ def _private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def reference(url: str) -> AsyncIterator[Any]:
     """RAGAS's model on the scripted endpoint."""
+    import openai
     from ragas.llms import llm_factory
 
     async with openai.AsyncOpenAI(base_url=url, api_key="stub", max_retries=0) as client:

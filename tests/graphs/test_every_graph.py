@@ -7,7 +7,6 @@ import json
 from importlib import import_module
 from typing import Any, get_args
 
-import jsonschema
 import pytest
 from moot.cli.main import result_schema
 from moot.graphs import DESCRIPTIONS, load_graph
@@ -15,6 +14,7 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._texts.answers import read_answer
 
 from tests.conftest import StartStub, reading_demo
+from tests.schemas import Validator
 
 GIVEN: list[dict[str, Any]] = [
     {"claim": "The kilogram is defined by a metal cylinder."},
@@ -37,7 +37,7 @@ TRIAL_TASKS = {"fever", "averitec", "pubmedqa"}
 """Tasks that a trial can decide: claims that hold or do not, and yes/no questions."""
 SINGLE_ANSWER = {"standard_prompting", "chain_of_thought", "rag", "react"}
 """Systems with a single answer, so that agreement is undefined."""
-SCHEMA = jsonschema.Draft202012Validator(result_schema())
+SCHEMA = Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
 """Prompts about the words of an answer."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import jsonschema
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._models.fake import draw
@@ -16,9 +15,11 @@ from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
+from tests.schemas import Validator
+
 ALL = (*KINDS, *TRIAL_KINDS)
 OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
-SCHEMA = jsonschema.Draft202012Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
+SCHEMA = Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
 TURNS_READER: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
 KEY = {"round": 1, "phase": "primary", "agent": "somebody"}
 KEY_FIELDS = {"round", "phase", "agent", "step"}

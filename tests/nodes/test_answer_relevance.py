@@ -13,6 +13,7 @@ from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes._steps.score import answer_relevance, answer_relevance_node, claim_to_compare, written_answer
 from moot.nodes._texts.task import make_task
 from moot.retrievers import open_encoder
+from moot.retrievers._encoders import Encoder, Vector
 
 from tests.conftest import SHARED, StartStub
 
@@ -57,17 +58,28 @@ async def test_the_node_compares_a_problem_without_making_it_a_question(
     assert (score == pytest.approx(1)) is same
 
 
+async def claim_vectors(encoder: Encoder) -> dict[str, dict[str, Vector]]:
+    """The vectors of the claims of each benchmark, by claim."""
+    vectors = {}
+    for task, (name, field) in BENCHMARKS.items():
+        lines = (VISIBLE / name).read_text(encoding="utf-8").splitlines()
+        claims = list({json.loads(line)[field] for line in lines})
+        found = await encoder.embed([claim_to_compare(claim) for claim in claims])
+        vectors[task] = dict(zip(claims, found, strict=True))
+    return vectors
+
+
 @pytest.mark.skipif(not READ.exists(), reason="the debates (../shared/data/read_debates) are not here")
 async def test_most_good_answers_reach_the_threshold_and_other_claims_are_less_similar() -> None:
     """The scripted model replies with recorded questions. The other claims are those of the debate's benchmark."""
     encoder = await open_encoder()
+    of_claims = await claim_vectors(encoder)
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     own, nearest = [], []
     for row in rows:
         document = json.loads((READ / f"{row['run']}.json").read_text(encoding="utf-8"))
-        name, field = BENCHMARKS[document["task"]["name"]]
-        lines = (VISIBLE / name).read_text(encoding="utf-8").splitlines()
-        others = list({json.loads(line)[field] for line in lines} - {document["claim"]})
+        claims = of_claims[document["task"]["name"]].items()
+        vectors = [vector for claim, vector in claims if claim != document["claim"]]
         place = ["respond", row["round"], row["agent"]]
         [turn] = [t for t in document["turns"] if [t["step"], t["round"], t["agent"]] == place]
         model = FakeListChatModel(responses=[json.dumps({"questions": row["questions"]})])
@@ -75,7 +87,6 @@ async def test_most_good_answers_reach_the_threshold_and_other_claims_are_less_s
         assert found.score is not None
         own.append(found.score)
         questions = await encoder.embed(found.questions)
-        vectors = await encoder.embed([claim_to_compare(other) for other in others])
         middle = [sum(values) / len(questions) for values in zip(*questions, strict=True)]
         nearest.append(max(sum(a * b for a, b in zip(vector, middle, strict=True)) for vector in vectors))
     assert len(own) == 20

@@ -1,0 +1,19 @@
+"""JSON schemas with many alternatives, such as that of turns: checked in half the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.validators import extend
+
+
+def one_of(validator: Any, branches: list[Any], instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Exactly one branch is valid. jsonschema's own function finds every error of every other branch."""
+    valid = sum(validator.evolve(schema=branch).is_valid(instance) for branch in branches)
+    if valid != 1:
+        yield ValidationError(f"{valid} of {len(branches)} alternatives are valid: {instance}")
+
+
+Validator = extend(Draft202012Validator, {"oneOf": one_of})
