@@ -12,6 +12,8 @@ import pytest
 from moot.cli.main import run
 from moot.cli.signals import Threads
 
+from tests.forked import start
+
 COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
 
@@ -34,8 +36,10 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
 
 def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command in a new process; return its exit code and output."""
-    arguments = [*COMMAND, *map(str, words)]
-    return subprocess.run(arguments, input=typed, capture_output=True, text=True, timeout=200, check=False)
+    pipe = subprocess.PIPE
+    with start([*COMMAND, *map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        out, err = process.communicate(typed, timeout=200)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def output_of(program: str, typed: str = "") -> str:

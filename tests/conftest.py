@@ -26,6 +26,8 @@ from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
 
+from tests.forked import end_servers
+
 if TYPE_CHECKING:
     from tests.serving import Server
 
@@ -189,6 +191,7 @@ def _end_endpoints() -> Iterator[None]:
     if _endpoints.cache_info().currsize:
         with _endpoints() as process:
             process.kill()
+    end_servers()
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from moot.retrievers._evidence import make_evidence
 
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, StubEndpoint
+from tests.forked import start
 
 MODEL = ("--model", "openai:stub", "--graph", "chain_of_thought")
 ANIMALS = ("An otter", "A badger", "A heron", "A newt", "A shrew", "A stoat", "A vole", "A toad", "A hare", "A wren")
@@ -62,7 +63,7 @@ def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
 def kill_after(command: Sequence[object], ended: int) -> None:
     """Start a command, and kill it and its worker processes after a number of finished debates."""
     words = [*COMMAND, *map(str, command)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = start(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith(f"{ended}/"):
@@ -235,7 +236,7 @@ def test_a_signal_leaves_a_table_and_the_same_command_continues(
 ) -> None:
     stub, out = start_stub(latency_ms=100), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
-    process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start([*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while not process.stderr.readline().startswith("3/"):
         pass
@@ -366,7 +367,7 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
-    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
+    with start([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
             assert process.poll() is None

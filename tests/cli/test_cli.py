@@ -18,6 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from tests.commands import COMMAND, moot, moot_process
 from tests.conftest import MODELS, READERS, StartStub, says, supports
+from tests.forked import start
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 SCRIPTED = [part for role, model in MODELS.items() for part in ("--set", f"models.{role}={model}")]
@@ -163,7 +164,7 @@ def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: 
     out = tmp_path / "verdict.json"
     command = [*COMMAND, "verify", CLAIM, *READING]
     command += ["--out", str(out), "--set", "max_rounds=1", "--set", "scoring=all_rounds"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if "the rounds are used up" in line or "they agree" in line:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.commands import COMMAND, moot, moot_process
 from tests.conftest import StartStub, StubEndpoint
+from tests.forked import start
 
 CLAIM = "An otter holds hands while it sleeps."
 RAG = ["verify", CLAIM, "--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
@@ -61,7 +62,7 @@ def test_a_person_is_not_asked_again_after_a_reply(start_stub: StartStub) -> Non
 def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub: StartStub) -> None:
     stub = start_stub()
     words = ["verify", CLAIM, "--graph", "peer_review", "--model", "openai:stub", "--ask", "remark", "--json"]
-    first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = start([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert first.stderr is not None
     stderr = b""
     while b"> " not in stderr:  # the command asks the person
@@ -104,7 +105,7 @@ def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartSt
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     writer = os.open(pipe, os.O_WRONLY)  # otherwise the command ends after its check that the file is writable
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document, so its writer blocks
-    first = subprocess.Popen([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    first = start([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
     first.kill()
     _, stderr = first.communicate()
@@ -147,7 +148,7 @@ def test_a_debate_killed_during_its_decision_resumes_under_a_higher_ceiling(
 ) -> None:
     stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])
     bounded = ["--set", f"{ceiling}={most}"]
-    with subprocess.Popen([*COMMAND, *JUDGED, *bounded], stdout=subprocess.DEVNULL) as first:
+    with start([*COMMAND, *JUDGED, *bounded], stdout=subprocess.DEVNULL) as first:
         while not stub.prompts("judge"):
             assert first.poll() is None
         first.kill()

@@ -14,6 +14,7 @@ import pytest
 from tests.cli import blocking
 from tests.commands import COMMAND
 from tests.conftest import CLAIM, StartStub
+from tests.forked import start
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
 RAG = ["--graph", "rag", "--model", "openai:stub"]
@@ -34,10 +35,10 @@ IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 
 def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
-    """Start a debate in a new process, with its standard input open."""
+    """Start a debate in a new process, with its standard input open. Own programs have imported nothing."""
     command = [*program, "verify", CLAIM, *words]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return (start if program is COMMAND else subprocess.Popen)(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> None:

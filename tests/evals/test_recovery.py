@@ -10,6 +10,7 @@ from pathlib import Path
 from inspect_ai.log import read_eval_log
 from moot.evals._runs.reference import read_log_headers
 
+from tests.commands import moot_process
 from tests.conftest import StartStub
 from tests.evals.test_runs import command, mean, run_and_stop
 from tests.evals.test_solver import claims, says
@@ -20,7 +21,7 @@ def test_inspect_rescores_a_resumed_log_with_the_same_result(start_stub: StartSt
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS", "SUPPORTS", "REFUTES"] * 8)
     line = command(tmp_path, data)
     assert run_and_stop(stub, line, 21, signal.SIGKILL) == -signal.SIGKILL
-    subprocess.run(line, capture_output=True, check=True)
+    assert moot_process(*line[3:]).returncode == 0
     log = read_eval_log(str(next(read_log_headers(str(tmp_path / "logs"))).location))
     recovered = [sample for sample in log.samples or [] if not sample.store]
     assert 0 < len(recovered) < 24

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
+from tests.commands import moot_process
 from tests.conftest import StartStub
 from tests.evals.test_runs import AT_ONCE, command, run_and_stop
 from tests.evals.test_solver import claims
@@ -17,9 +17,9 @@ def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_one_continues(start_st
     bounded = [*line, "--max-calls", str(most)]
     for kill in range(kills):
         assert run_and_stop(stub, bounded, 8 * (kill + 1), signal.SIGKILL) == -signal.SIGKILL
-    ended = subprocess.run(bounded, capture_output=True, text=True, check=False)
+    ended = moot_process(*bounded[3:])
     assert ended.returncode == 3, ended.stderr  # samples are missing
     assert "Earlier runs took up to" in ended.stderr
     assert most - kills * AT_ONCE <= len(stub.calls()) <= most
-    finished = subprocess.run([*line, "--max-calls", str(4 * most)], capture_output=True, text=True, check=False)
+    finished = moot_process(*line[3:], "--max-calls", 4 * most)
     assert finished.returncode == 0, finished.stderr

@@ -44,6 +44,7 @@ from tests.evals.benchmark_samples import ASKED, VISIBLE
 from tests.evals.made_study import records
 from tests.evals.test_solver import claims, says
 from tests.evals.test_visible_records import FILES, needs_visible
+from tests.forked import start
 
 AT_ONCE = 4
 ENCODER = "openai:stub-embedding"
@@ -219,7 +220,7 @@ def command(tmp_path: Path, data: str) -> list[str]:
 
 def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
     """Start a command, stop it after a number of calls to the endpoint, and return its exit code."""
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with start(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and stub.stats(logged=calls)["logged"] < calls:
             pass
         process.send_signal(by)

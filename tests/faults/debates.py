@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry
@@ -65,6 +65,8 @@ class Place:
     stub: StubEndpoint
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    process: ClassVar[Callable[..., subprocess.Popen[str]]] = subprocess.Popen
+    """Starts processes; tests replace it by a quicker way."""
 
     @property
     def out(self) -> Path:
@@ -75,7 +77,7 @@ class Place:
         """Start a command of moot, or another program."""
         here = {"MOOT_HOME": str(self.folder / "home"), "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "sk-stub"}
         pipe = subprocess.PIPE
-        return subprocess.Popen(
+        return Place.process(
             [*program, *words],
             stdin=subprocess.DEVNULL,
             stdout=pipe,

@@ -10,11 +10,17 @@ import pytest
 from moot.nodes._models.speaker import repeat_request
 
 from tests.faults.ceilings import Kills, debate_error, evaluation_error
-from tests.faults.debates import SYSTEMS, place, words_of
+from tests.faults.debates import SYSTEMS, Place, place, words_of
 from tests.faults.kills import Moment, kill, moments, sent_by, start_by_resume, stored_by
+from tests.forked import start
 
 AGAIN = repeat_request("").splitlines()[0]
 """The first line of the request for a usable reply."""
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Place, "process", start)
 
 
 @pytest.fixture(scope="session")

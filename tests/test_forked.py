@@ -1,0 +1,44 @@
+"""Forked processes behave as newly started ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.forked import Forked, start
+
+SHOWS = """
+import atexit, json, os, signal, sys, threading
+atexit.register(print, "at the end", flush=True)
+def wait() -> None:
+    threading.main_thread().join()
+    print("a thread", sys.stdin.read(), flush=True)
+threading.Thread(target=wait).start()
+print(__name__, sys.argv, os.getcwd(), os.environ["GIVEN"], "HOME" in os.environ, len(os.listdir("/proc/self/fd")))
+print([str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE)])
+print(signal.pthread_sigmask(signal.SIG_BLOCK, []), sys.stdout.encoding, sys.stdout.line_buffering, flush=True)
+"""
+ENDS = ("", "sys.exit(7)", "sys.exit('a message')", "os._exit(5)", "signal.raise_signal(9)", "signal.raise_signal(15)")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_forked_process_is_as_a_started_one(end: str, tmp_path: Path) -> None:
+    ended = []
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"} | {"GIVEN": "this"}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", SHOWS + end, "a word"]
+    for kind in (subprocess.Popen, Forked):
+        with kind(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment) as process:
+            ended.append((process.communicate("typed")[0], process.returncode))
+    assert ended[0] == ended[1]
+
+
+def test_variables_that_imports_read_start_a_process_newly() -> None:
+    command = [sys.executable, "-c", "import sys; print('moot.cli.main' in sys.modules)"]
+    for name, forked in (("OTEL_SDK_DISABLED", False), ("MOOT_GIVEN", True)):
+        with start(command, stdout=subprocess.PIPE, text=True, env=os.environ | {name: "true"}) as process:
+            assert process.communicate()[0] == f"{forked}\n"
