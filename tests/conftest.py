@@ -51,21 +51,22 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 FIRST = (
     "cluster/test_cluster.py",
+    "web/test_table.py",
+    "web/test_api.py",  # and with it all of ONE_SERVER
+    "web/test_browser.py",
     "cli/test_batch.py",
     "faults/test_kills.py",
-    "web/test_table.py",
     "evals/test_runs.py",
-    "web/test_api.py",  # and with it all of ONE_SERVER
     "web/test_quality.py",
     "graphs/test_ceilings.py",
-    "web/test_browser.py",
     "web/test_batches.py",
+    "cluster/test_workers.py",
     "evals/test_plans.py",
     "retrievers/test_corpus.py",
-    "embedded/test_embedded.py",
+    "web/test_finding.py",
     "installed/test_tutorial.py",
+    "embedded/test_embedded.py",
     "telemetry/test_commands.py",
-    "web/test_fuzz.py",
 )
 """The files that take 30 seconds and more, longest first: started last, they would keep one worker busy alone."""
 EARLY = ("evals", "graphs", "web", "retrievers", "cli")
