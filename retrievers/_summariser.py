@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from moot.core.errors import UserError, WorldError
+from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import import_extra, imported
 from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
@@ -52,12 +51,13 @@ async def open_summariser(name: str) -> Summariser:
 
 @lru_cache(maxsize=2)
 def _load(name: str) -> Summariser:
-    transformers = import_extra("transformers", "encoders", "A summarisation model")
     try:
-        if not Path(name).exists():
-            check_hub(name)
+        check_hub(name)
+        transformers = import_extra("transformers", "encoders", "A summarisation model")
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
         return Summariser(name, tokenizer, transformers.AutoModelForSeq2SeqLM.from_pretrained(name).eval())
+    except MootError:
+        raise
     except Exception as error:
         raise UserError(
             f"The summarisation model {name!r} cannot be loaded ({type(error).__name__}). Give the name of a "

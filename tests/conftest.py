@@ -50,9 +50,10 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 FIRST = (
+    "retrievers/test_corpus.py",  # and with it all files of TOGETHER["encoder"]
     "cluster/test_cluster.py",
     "web/test_table.py",
-    "web/test_api.py",  # and with it all of ONE_SERVER
+    "web/test_api.py",  # and with it all files of TOGETHER["server"]
     "web/test_browser.py",
     "cli/test_batch.py",
     "faults/test_kills.py",
@@ -62,10 +63,8 @@ FIRST = (
     "web/test_batches.py",
     "cluster/test_workers.py",
     "evals/test_plans.py",
-    "retrievers/test_corpus.py",
     "web/test_finding.py",
     "installed/test_tutorial.py",
-    "embedded/test_embedded.py",
     "telemetry/test_commands.py",
 )
 """The files that take 30 seconds and more, longest first: started last, they would keep one worker busy alone."""
@@ -86,22 +85,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     assert len({item.nodeid for item in items}) == len(items), "xdist runs only one of several tests with the same name"
 
 
-ONE_SERVER = (
-    "tests/test_server.py", "tests/test_server_person.py",
-    "tests/web/test_api.py", "tests/web/test_checks.py", "tests/web/test_guard.py", "tests/web/test_studio.py",
-)  # fmt: skip
-"""The files that use the shared `server`."""
+TOGETHER = {
+    "server": (
+        "test_server.py test_server_person.py web/test_api.py web/test_checks.py web/test_guard.py web/test_studio.py"
+    ),
+    "encoder": (
+        "claims/test_command.py cli/test_cli.py embedded/test_embedded.py evals/test_identity.py "
+        "evals/test_own_claims.py evals/test_ragas.py evals/test_ragas_parity.py graphs/test_abstaining.py "
+        "graphs/test_fallback_sources.py graphs/test_origin_share.py graphs/test_presets.py graphs/test_react.py "
+        "graphs/test_session.py graphs/test_sources.py graphs/test_tasks.py graphs/test_tool_mad.py "
+        "nodes/test_answer_relevance.py retrievers/test_chroma_server.py retrievers/test_corpus.py "
+        "retrievers/test_corpus_refusals.py retrievers/test_cross_encoder.py retrievers/test_demo.py "
+        "retrievers/test_documents.py retrievers/test_encoder_cache.py retrievers/test_encoders.py "
+        "retrievers/test_excerpts.py retrievers/test_fetch.py retrievers/test_hybrid.py retrievers/test_search.py "
+        "test_docs_programs.py test_state_keys.py transcript/test_verdict.py"
+    ),
+}
+"""Files that one worker runs, because they share what takes long to start: a server, or the built-in encoder (seven
+seconds of processor time) with the demo corpora.
+"""
+PLACES = {f"tests/{file}": place for place, files in TOGETHER.items() for file in files.split()}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Run the files that use the shared `server` in one worker, so that it starts once; others as loadfile does."""
+    """Distribute files as loadfile does, but the files of each group in `TOGETHER` to one worker."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "server" if file in ONE_SERVER else file
+            return PLACES.get(file, file)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
