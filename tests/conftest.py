@@ -26,7 +26,7 @@ from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
 
-from tests.forked import end_servers
+from tests.forked import AT_START, end_servers
 
 if TYPE_CHECKING:
     from tests.serving import Server
@@ -202,6 +202,7 @@ def _open_or_close_endpoint(order: list[str] | int) -> int:
 
 @pytest.fixture(scope="session", autouse=True)
 def _end_endpoints() -> Iterator[None]:
+    AT_START.update(os.environ)
     yield
     if _endpoints.cache_info().currsize:
         with _endpoints() as process:

@@ -26,6 +26,8 @@ READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_"
 """Variables that Python or libraries read when they are imported: with others, a process has to be newly started."""
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env"}
 SERVER = "from tests.forked import serve; exec(serve())"
+AT_START: dict[str, str] = {}
+"""The environment at the start of the tests; a test may change it before a process that forks others is started."""
 _servers: dict[bool, tuple[subprocess.Popen[bytes], socket.socket, dict[str, str]]] = {}
 """For evaluations and for other programs, when one is needed."""
 
@@ -79,8 +81,9 @@ def _server(command: list[str]) -> tuple[socket.socket, dict[str, str]]:
         words = [sys.executable, "-c", SERVER, str(theirs.fileno()), *modules]
         with theirs:
             pipe = subprocess.PIPE  # tests read pipes too, and Python chooses a stream's buffer when it starts
-            process = subprocess.Popen(words, stdin=pipe, stdout=pipe, pass_fds=[theirs.fileno()])
-        _servers[evaluation] = process, ours, dict(os.environ)
+            begun = AT_START or dict(os.environ)
+            process = subprocess.Popen(words, stdin=pipe, stdout=pipe, pass_fds=[theirs.fileno()], env=begun)
+        _servers[evaluation] = process, ours, begun
     return _servers[evaluation][1:]
 
 
