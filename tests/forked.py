@@ -17,6 +17,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from moot.nodes._runtime.tracing import ENVIRONMENT as SET_BY_MOOT
+
 BASE = "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.run graphs.tool_mad graphs.presets"
 IMPORTED = [*(f"moot.{name}" for name in BASE.split()), "langchain_openai", "chromadb"]
 """What `moot verify` and `moot batch` import."""
@@ -67,7 +69,8 @@ def start(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     if command[:2] != [sys.executable, "-c"] or options.keys() - OPTIONS:
         return subprocess.Popen(command, **options)
     environment, begun = options.get("env") or os.environ, _server(command)[1]
-    differs = {name for name in {*environment, *begun} if environment.get(name) != begun.get(name)}
+    names = {*environment, *begun} - SET_BY_MOOT.keys()
+    differs = {name for name in names if environment.get(name) != begun.get(name)}
     kind = subprocess.Popen if any(name.startswith(READ_AT_IMPORT) for name in differs) else Forked
     return kind(command, **options)
 

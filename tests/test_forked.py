@@ -39,7 +39,7 @@ def test_a_forked_process_is_as_a_started_one(end: str, tmp_path: Path) -> None:
 
 def test_variables_that_imports_read_start_a_process_newly() -> None:
     command = [sys.executable, "-c", "import sys; print('moot.cli.main' in sys.modules)"]
-    for name, forked in (("OTEL_SDK_DISABLED", False), ("MOOT_GIVEN", True)):
+    for name, forked in (("OTEL_SDK_DISABLED", False), ("MOOT_GIVEN", True), ("LANGSMITH_USE_DAEMON", True)):
         environment = AT_START | {name: "true"}  # libraries that other tests use may have changed os.environ
         with start(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.communicate()[0] == f"{forked}\n"
