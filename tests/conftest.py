@@ -120,8 +120,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Collect garbage as often as the command line's process does, and never the imported modules."""
+    """From now on, collect garbage as often as the command line's process does, and never the imported modules."""
+    gc.enable()
     gc.set_threshold(ALLOCATIONS)
     gc.collect()
     gc.freeze()

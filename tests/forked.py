@@ -26,7 +26,7 @@ EVALUATIONS = ["moot.cli.run", "moot.evals._runs.run", "moot.evals._runs.registr
 """What `moot eval run` imports besides."""
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
 """Variables that Python or libraries read when they are imported: with others, a process has to be newly started."""
-OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env"}
+OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session"}
 SERVER = "from tests.forked import serve; exec(serve())"
 AT_START: dict[str, str] = {}
 """The environment at the start of the tests; a test may change it before a process that forks others is started."""
@@ -41,6 +41,7 @@ class Forked(subprocess.Popen[Any]):
         """Start the process. The options are those that `subprocess.Popen` gives."""
         folder, environment, pipes = options[4], options[5], options[9:15]
         order = {"argv": args[1:], "cwd": str(folder or os.getcwd()), "env": dict(environment or os.environ)}
+        order["session"] = options[20]
         answers, answering = os.pipe()
         self._answers = os.fdopen(answers)
         streams = [given if given != -1 else usual for usual, given in enumerate((pipes[0], pipes[3], pipes[5]))]
@@ -143,6 +144,8 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
     for usual, given in enumerate(streams):
         os.dup2(given, usual)
         os.close(given)
+    if order["session"]:
+        os.setsid()
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])

@@ -72,7 +72,7 @@ def kill_after(command: Sequence[object], ended: int) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize(("workers", "count"), [(1, 40), (2, 12)])
+@pytest.mark.parametrize(("workers", "count"), [(1, 16), (2, 12)])
 def test_a_batch_that_is_killed_twice_is_finished(
     workers: int, count: int, start_stub: StartStub, tmp_path: Path
 ) -> None:
@@ -175,7 +175,7 @@ def test_rows_are_summarised_for_readers(start_stub: StartStub, tmp_path: Path) 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
-    words = ["batch", write_claims(tmp_path, CLAIMS[:20]), "--out", out, *MODEL, "--workers", workers, "--max-calls"]
+    words = ["batch", write_claims(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--workers", workers, "--max-calls"]
     done = moot(*words, 7)
     assert done.returncode == 3, done.stderr
     assert len(chat_calls(stub)) == 7
@@ -185,8 +185,8 @@ def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: St
     assert "a ceiling for all rows is reached" in done.stdout
     assert moot(*words, 7).returncode == 3
     assert len(chat_calls(stub)) == 7  # earlier spending counts
-    assert moot(*words, 20).returncode == 0
-    assert len(chat_calls(stub)) == 20
+    assert moot(*words, 12).returncode == 0
+    assert len(chat_calls(stub)) == 12
 
 
 def test_a_ceiling_for_all_rows_holds_over_a_kill(start_stub: StartStub, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from moot.core.postgres.connection import Postgres
 from tests.cluster.postgres import Server
 from tests.commands import COMMAND
 from tests.conftest import StubEndpoint
+from tests.forked import start
 
 DEADLY, ENDLESS = "Deadly otters.", "Endless otters."
 """Claims of a row that kills its process, and of a row that never ends."""
@@ -45,19 +46,22 @@ class Trial:
         server: the Postgres server.
         stub: the endpoint.
         at_once: the number of debates in flight in a worker.
+        silence: seconds without a heartbeat after which a worker loses its rows; on a busy machine, heartbeats may be
+            late by seconds.
     """
 
     folder: Path
     server: Server
     stub: StubEndpoint
     at_once: int = 8
+    silence: float = SILENCE
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     killed: int = 0
 
     def __post_init__(self) -> None:
         self.postgres = Postgres(self.server.url)
         self.postgres.prepare()
-        self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", SILENCE)
+        self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", self.silence)
         self._stack = ExitStack()
         self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
@@ -75,7 +79,7 @@ class Trial:
         """Start a command of moot, with its processes in their own process group."""
         log = self._stack.enter_context((self.folder / "log.txt").open("ab"))
         words = (*COMMAND, *words)
-        return subprocess.Popen([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
+        return start([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
 
     def start_worker(self, *words: object) -> subprocess.Popen[bytes]:
         """Start another worker."""
@@ -164,10 +168,12 @@ class Trial:
 
 
 @contextmanager
-def new_trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) -> Iterator[Trial]:
+def new_trial(
+    folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8, silence: float = SILENCE
+) -> Iterator[Trial]:
     """A trial in a new folder."""
     folder.mkdir()
-    found = Trial(folder, server, stub, at_once)
+    found = Trial(folder, server, stub, at_once, silence)
     try:
         yield found
     finally:
