@@ -46,8 +46,11 @@ class Share(Protocol):
         """
         ...
 
-    def report_long_wait(self, name: str, seconds: float) -> None:
-        """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source, so that no process calls it."""
+    def report_long_wait(self, name: str, seconds: float) -> str:
+        """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source, so that no process calls it.
+
+        Returns what a user can do to end it, for the error; empty for nothing.
+        """
         ...
 
     def update(self, name: str = "") -> None:
@@ -132,7 +135,7 @@ class Limiter:
         now = loop.time()
         if self.share:
             self.share.update(slot.name)
-        if self._closed and (closed := self._closed.get(slot.name)):
+        while closed := self._closed.get(slot.name):  # a call that was sent meanwhile may have been refused again
             now = await self._wait_until_open(slot.name, *closed, loop)
         if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
             raise timeout_error(slot.refusal, limits) from slot.refusal
@@ -174,9 +177,9 @@ class Limiter:
         """Makes the other calls wait after an endpoint has refused a call or asked for a wait."""
         now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
         if wait > LONGEST_WAIT:
-            self._closed[slot.name] = (now + wait, error)  # other models or sources are not affected
-            if self.share:
-                self.share.report_long_wait(slot.name, wait)
+            advice = self.share.report_long_wait(slot.name, wait) if self.share else ""
+            known = WorldError(f"{error.detail}{advice}", kind=error.kind, retryable=True, retry_after=wait)
+            self._closed[slot.name] = (now + wait, known)  # other models or sources are not affected
             return
         refused = is_rate_limited(error)
         if refused:
@@ -262,17 +265,19 @@ class Limiter:
         """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if self.share and self._waiting:
-            self.share.update()
         while self._waiting:
             slot = self._waiting[0]
             assert slot.turn is not None
+            if self.share:
+                self.share.update(slot.name)
             if self._closed and not slot.turn.done() and (refused := self._long_wait_error(slot.name, now)):
                 slot.turn.set_exception(refused)
             if not slot.turn.done():
                 if self._running >= min(self._max_concurrency(slot.limits), self.throttle.room):
                     return
-                due = max(self.throttle.due(now), self._next.get(slot.limits.requests_per_minute or 0, 0.0))
+                open_at, _ = self._closed.get(slot.name, (0.0, None))
+                next_at = self._next.get(slot.limits.requests_per_minute or 0, 0.0)
+                due = max(self.throttle.due(now), next_at, open_at)
                 if due > now:
                     if self._timer:
                         self._timer.cancel()

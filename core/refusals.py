@@ -13,6 +13,9 @@ from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
 
+LATEST_RETRY = 1e9
+"""Seconds, 32 years: a longer wait counts as this one, because clocks and databases cannot represent some of them."""
+
 
 def retry_after_seconds(value: str | None) -> float | None:
     """Seconds in a Retry-After header (a number, or an HTTP date); None if there is none or it cannot be parsed."""
@@ -27,7 +30,7 @@ def retry_after_seconds(value: str | None) -> float | None:
             return None
         zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC without a known time zone
         seconds = (zoned - datetime.now(UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return min(max(0.0, seconds), LATEST_RETRY) if math.isfinite(seconds) else None
 
 
 def explain(error: Exception, endpoint: Endpoint, model: str) -> MootError:
@@ -176,14 +179,17 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
     )
 
 
-def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str) -> MootError:
+def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, begun: bool = False) -> MootError:
     """The MootError for an error in an answer with a successful HTTP status; gateways send such answers.
 
-    If the error has a code, it is explained like the HTTP status of that number.
+    If the error has a code, it is explained like the HTTP status of that number. But the model may have worked, and be
+    charged for, if the code is 500 or above, or if a part of the reply has arrived (``begun``).
     """
     code = str(body.get("code")) if isinstance(body, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
-        return explain_status(int(code), headers, body, endpoint, model)
+        error = explain_status(int(code), headers, body, endpoint, model)
+        error.may_cost = error.may_cost or begun or int(code) >= 500
+        return error
     words = quoted_message(body).rstrip(".")
     return WorldError(
         f"{endpoint.display_url} answered for {model} with an error instead of a reply{words}. Try again later; if it "

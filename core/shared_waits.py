@@ -64,13 +64,21 @@ class SharedWait:
         content = str(pace).encode()
         asyncio.get_running_loop().run_in_executor(self._writer, self._write, self._path, self._reported, content)
 
-    def report_long_wait(self, name: str, seconds: float) -> None:
+    def report_long_wait(self, name: str, seconds: float) -> str:
         """See `Share`. A thread writes the file, as for `report_wait`."""
-        until = time_ns() + int(seconds * 1e9)
+        path, until = self._path_of_long(name), time_ns() + int(seconds * 1e9)
         content = f"{self._address} {name}".encode()
-        asyncio.get_running_loop().run_in_executor(
-            self._writer, self._write, self._path_of_long(name), until, content, LATEST_LONG
-        )
+
+        def note_written(_: object) -> None:
+            with suppress(OSError):  # it could not be written
+                written = os.lstat(path).st_mtime_ns
+                if written <= until:  # otherwise another process has reported a longer wait, which is to be read
+                    self._long[name] = path, written
+
+        loop = asyncio.get_running_loop()
+        write = loop.run_in_executor(self._writer, self._write, path, until, content, LATEST_LONG)
+        write.add_done_callback(note_written)
+        return advice_for(path)
 
     def _path_of_long(self, name: str) -> str:
         return f"{self._path}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
@@ -106,7 +114,7 @@ class SharedWait:
         self._long[name] = path, until
         left = (until - time_ns()) / 1e9
         if 0 < left < LATEST_LONG:
-            self._gate.close_elsewhere(name, left, f" If it accepts calls again, delete {path}.")
+            self._gate.close_elsewhere(name, left, advice_for(path))
 
     def _read_pace(self) -> float:
         """The pace of the process that was refused; infinite if it is unknown."""
@@ -133,3 +141,8 @@ class SharedWait:
             os.utime(path, ns=(until, until))
         except OSError as error:
             log.warning("Other processes do not learn that %s asks for a wait: %s", self._address, error)
+
+
+def advice_for(path: str) -> str:
+    """The end of an error's text: how to end a long wait whose file has this path."""
+    return f" If it accepts calls again, delete {path}."

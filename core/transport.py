@@ -92,7 +92,7 @@ class Connection:
             UserError, WorldError: as `post`; or an event contains an error.
         """
         loop = asyncio.get_running_loop()
-        deadline, total, finished = loop.time() + self.timeout, 0, False
+        deadline, total, begun, finished = loop.time() + self.timeout, 0, False, False
         rest = b""
         data: list[bytes] = []
         async with self._answer(path, body) as answer:
@@ -107,7 +107,8 @@ class Connection:
                             if data[0].strip() == b"[DONE]":
                                 await drain(answer)
                                 return
-                            event = self._event(b"\n".join(data), answer.headers)
+                            event = self._event(b"\n".join(data), answer.headers, begun)
+                            begun = True
                             finished = finished or has_finished(event)
                             yield event
                             data.clear()
@@ -137,14 +138,14 @@ class Connection:
             )
         return unreachable(self.endpoint, error, may_cost=connected)
 
-    def _event(self, data: bytes, headers: Any) -> Any:
-        """The JSON of an event. Raises an error if the event contains one."""
+    def _event(self, data: bytes, headers: Any, begun: bool) -> Any:
+        """The JSON of an event; ``begun`` if it is not the first. Raises an error if the event contains one."""
         try:
             event = loads(data)
         except ValueError as error:
             raise unreadable(self.endpoint, self.model, type(error).__name__) from error
         if isinstance(event, dict) and event.get("error"):
-            raise explain_error(event["error"], headers, self.endpoint, self.model)
+            raise explain_error(event["error"], headers, self.endpoint, self.model, begun=begun)
         return event
 
     @asynccontextmanager

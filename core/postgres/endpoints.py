@@ -255,11 +255,12 @@ class EndpointShare:
         self._changed.set()
         self._urgent.set()
 
-    def report_long_wait(self, name: str, seconds: float) -> None:
+    def report_long_wait(self, name: str, seconds: float) -> str:
         """See `Share`. The other processes learn of it with their next reports."""
         self._long_waits[name] = seconds
         self._changed.set()
         self._urgent.set()
+        return ""
 
     def requested_waits(self) -> Waits:
         """The waits that were reported since the last call of this method."""

@@ -108,6 +108,7 @@ class DebateLedger:
     replies: int = 0
     fault: str = ""
     """Why an entry could not be written; empty if all were written."""
+    _found: Spend = NOTHING
     _pending: dict[str, PendingCall[Any]] = field(default_factory=dict)
     _steps_by_call: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
@@ -179,7 +180,13 @@ class DebateLedger:
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
-        return total
+        return total if key else total.minus(self._found)
+
+    def without_found_call(self, lost: Spend, cost: Spend) -> Spend:
+        """The cost of the lost calls without a call whose reply, an unusable one, had been stored after all."""
+        others = Spend(*(max(0, less) for less in lost.minus(cost)))
+        self._found = self._found.plus(lost.minus(others))
+        return others
 
     async def record_sent(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
         """Records that a call is sent, so that it counts even if the process is killed before its reply is written.

@@ -370,7 +370,7 @@ class Speaker(Caller):
             call = cast(Call, {**entry.value["call"], "from_ledger": True})
             unusable = message_of(entry.value["message"]), call
             if any(lost):  # ``lost`` includes the cost of this call; at its start this run counted ``lost`` as spent
-                lost = Spend(*(max(0, less) for less in lost.minus(spent_by([call], prices))))
+                lost = debate_ledger.without_found_call(lost, spent_by([call], prices))
             else:
                 self._apply_stored_calls(messages, parts, [call], prompt, left_out=False)
 

@@ -205,6 +205,46 @@ def test_a_running_process_learns_of_a_long_wait() -> None:
     asyncio.run(running())
 
 
+def test_the_refused_process_calls_again_when_its_file_is_deleted(own_home: Path) -> None:
+    async def running() -> None:
+        with pytest.raises(WorldError):
+            async with limiter(ADDRESS).slot(Limits(), "day"):
+                raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
+        await written()
+        await asyncio.sleep(0)
+        (file,) = (own_home / "waits").iterdir()
+        error = await call("day")
+        assert error is not None
+        assert f"delete {file}." in error.detail
+        file.unlink()
+        assert await call("day") is None
+
+    asyncio.run(running())
+
+
+def test_a_queued_call_learns_of_a_long_wait() -> None:
+    async def running() -> None:
+        gate, limits, end = limiter(ADDRESS), Limits(max_concurrency=1), asyncio.Event()
+
+        async def first() -> None:
+            async with gate.slot(limits, "day"):
+                await end.wait()
+
+        async def second() -> None:
+            async with gate.slot(limits, "day"):
+                pass
+
+        calls = [asyncio.ensure_future(first()), asyncio.ensure_future(second())]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(asyncio.run, ask_for_a_long_wait("day"))
+        end.set()
+        error = (await asyncio.gather(*calls, return_exceptions=True))[1]
+        assert isinstance(error, WorldError)
+        assert error.retry_after == pytest.approx(7200, abs=60)
+
+    asyncio.run(running())
+
+
 def test_a_long_wait_of_months_is_ignored(own_home: Path) -> None:
     asyncio.run(ask_for_a_long_wait("day"))
     (file,) = (own_home / "waits").iterdir()

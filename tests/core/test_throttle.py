@@ -266,6 +266,42 @@ def test_calls_that_wait_for_their_turn_are_not_sent_during_a_long_wait() -> Non
     assert len(model.sent) == 1
 
 
+def test_calls_that_wait_for_the_end_of_a_long_wait_are_not_sent_during_the_next_one() -> None:
+    model = SimulatedEndpoint(rate=0, size=0, retry_after=LONGEST_WAIT + 40)
+
+    async def calls() -> None:
+        with pytest.raises(WorldError):
+            await with_retries(model.answer, Limits(), model.gate, "a")
+        await asyncio.sleep(60)
+        waiting = [with_retries(model.answer, Limits(), model.gate, "a") for _ in range(10)]
+        errors = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(error, WorldError) for error in errors)
+
+    run(calls())
+    assert len(model.sent) == 2
+
+
+def test_a_queued_call_waits_for_the_last_minute_of_a_long_wait() -> None:
+    gate, limits, sent = Limiter(), Limits(max_concurrency=2), list[float]()
+
+    async def refuse_first() -> None:
+        sent.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(1)
+        if len(sent) == 1:
+            raise WorldError("Busy.", kind="rate_limited", retryable=True, retry_after=LONGEST_WAIT + 40)
+
+    async def calls() -> None:
+        asked = [with_retries(refuse_first, limits, gate, "a"), *(occupy(70) for _ in range(3))]
+        await asyncio.gather(*asked, with_retries(refuse_first, limits, gate, "a"), return_exceptions=True)
+
+    async def occupy(seconds: float) -> None:
+        async with gate.slot(limits, "b"):
+            await asyncio.sleep(seconds)
+
+    run(calls())
+    assert sent == [0.0, pytest.approx(LONGEST_WAIT + 41)]
+
+
 def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> None:
     throttle, now = Throttle(), 0.0
     assert not throttle.active

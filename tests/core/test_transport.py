@@ -484,7 +484,8 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0)]
+    ("header", "seconds"),
+    [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0), ("1e300", 1e9)],
 )
 async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
     async with raw_server(respond_with(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:

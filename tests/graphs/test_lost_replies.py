@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.graphs import load_graph
+from moot.nodes._models.contexts import forget_contexts
 from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.spend import spent_by
@@ -17,6 +20,13 @@ HANGS: dict[str, Any] = {"model": "slow", "delay_ms": 600_000}
 DROPS: dict[str, Any] = {"model": "slow", "drop": True}
 AGENTS = [{"name": "quick"}, {"name": "slow", "model": "openai:slow"}]
 ROUND: dict[str, Any] = {"agents": AGENTS, "max_rounds": 1}
+
+
+def error_in_body(code: int) -> str:
+    """The body of an answer with a successful status and an error of this code, as gateways send it."""
+    return json.dumps({"error": {"code": code, "message": "Provider disconnected"}})
+
+
 PRICES = '{"model": "openai:stub", "input": 1, "output": 4}\n{"model": "openai:slow", "input": 2, "output": 8}'
 
 
@@ -24,7 +34,14 @@ def spent(document: dict[str, Any], name: str = "budget") -> float:
     return float(document["usage"]["ceilings"][name]["spent"])
 
 
-@pytest.mark.parametrize("fault", [DROPS, HANGS, {"model": "slow", "status": 504}, {"model": "slow", "raw": "{"}])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DROPS,
+        HANGS,
+        *({"model": "slow", **fault} for fault in ({"status": 504}, {"raw": "{"}, {"raw": error_in_body(502)})),
+    ],
+)
 async def test_a_repeated_call_counts_the_lost_reply_and_its_own(
     fault: dict[str, Any], start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,12 +67,30 @@ async def test_a_repeated_call_counts_the_lost_reply_and_its_own(
     assert spent(document, "max_cost") == pytest.approx(counted / 1e6)
 
 
-@pytest.mark.parametrize("fault", [{"model": "slow", "status": 500}, {"model": "slow", "status": 429}])
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 429}, {"raw": error_in_body(429)}])
 async def test_requests_that_the_endpoint_refused_cost_nothing(fault: dict[str, Any], start_stub: StartStub) -> None:
-    start_stub([{**fault, "times": 1}])
+    start_stub([{**fault, "model": "slow", "times": 1}])
     document = await spend("society_of_minds", [], **ROUND, budget=20_000)
     assert not [call for call in document["calls"] if "reserved" in call]
     assert spent(document) == tokens_of(document["calls"])
+
+
+@pytest.mark.parametrize("code", [429, 502])
+async def test_a_stream_that_ends_with_an_error_counts(code: int, start_stub: StartStub) -> None:
+    forget_contexts()
+    part = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "slow"}
+    words = {**part, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "An otter " * 200}}]}
+    stub = start_stub([{"raw": f"data: {json.dumps(words)}\n\ndata: {error_in_body(code)}\n\n", "times": 1}])
+    system = load_graph("standard_prompting")
+    context = system.settings.model_validate({"model": "openai:slow", "budget": 20_000})
+    async for mode, value in system.graph.astream(
+        {"claim": "Otters sleep."}, context=context, stream_mode=["messages", "values"]
+    ):
+        document: dict[str, Any] = value if mode == "values" else {}  # type: ignore[assignment]
+    [call] = document["calls"]
+    assert (document["status"], len(stub.requests())) == ("done", 2)
+    assert call["reserved"]["completion_tokens"] == 512
+    assert spent(document) == tokens_of([call]) + sum(call["reserved"].values())
 
 
 async def test_a_call_that_failed_for_good_counts_all_its_lost_replies(start_stub: StartStub) -> None:
@@ -100,6 +135,21 @@ async def test_a_debate_whose_decision_is_lost_says_so_and_is_resumed_with_a_hig
         second = await spend("standard_prompting", [], budget=20_000)
     assert second["status"] == "done"
     assert spent(second) == tokens_of(second["calls"]) + spent(first)
+
+
+async def test_an_unusable_reply_before_a_lost_one_counts_once_when_the_debate_is_resumed(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    stub = start_stub([{"reply": "no JSON", "times": 1}, {"drop": True, "times": 1}])
+    with ledger_use(LedgerUse("record")):
+        first = await spend("standard_prompting", [], max_calls=3, attempts=1)
+        second = await spend("standard_prompting", [], max_calls=3, attempts=1)
+    assert [(document["status"], spent(document, "max_calls")) for document in (first, second)] == [
+        ("failed", 2),
+        ("done", 3),
+    ]
+    assert len(stub.requests()) == 3
 
 
 async def test_a_replay_counts_the_same_lost_replies(

@@ -16,7 +16,7 @@ DEBATES = 8
 
 @pytest.mark.parametrize("retry_after", ["1", "none"])
 async def test_no_debate_is_lost_and_few_calls_are_refused(start_stub: StartStub, retry_after: str) -> None:
-    stub = start_stub(RULES, latency_ms=20, bucket=80, bucket_size=40, retry_after=retry_after)
+    stub = start_stub(RULES, latency_ms=20, bucket=20, bucket_size=10, retry_after=retry_after)
     system = load_graph("tool_mad")
     context = system.settings.model_validate({**SETTINGS, "embedder": "openai:stub-embedding"})
     documents: list[Any] = await asyncio.gather(
