@@ -76,7 +76,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLedger) -> None:
-    wanted = [(SYSTEMS[n % 3], n) for n in range(6)]
+    wanted = [(SYSTEMS[n % 3], n) for n in range(20)]
     recorded = await asyncio.gather(*(debate(*what, LedgerUse("record"), max_rounds=2) for what in wanted))
     assert {document["status"] for document in recorded} == {"done"}, [d["error"] for d in recorded]
     paid = len(stub.calls())
