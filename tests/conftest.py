@@ -98,11 +98,12 @@ TOGETHER = {
         "retrievers/test_corpus_refusals.py retrievers/test_cross_encoder.py retrievers/test_demo.py "
         "retrievers/test_documents.py retrievers/test_encoder_cache.py retrievers/test_encoders.py "
         "retrievers/test_excerpts.py retrievers/test_fetch.py retrievers/test_hybrid.py retrievers/test_search.py "
-        "test_docs_programs.py test_state_keys.py transcript/test_verdict.py"
+        "test_docs_programs.py test_readme.py test_state_keys.py transcript/test_verdict.py"
     ),
+    "evaluations": "evals/test_recovery.py evals/test_run_ceilings.py evals/test_runs.py",
 }
-"""Files that one worker runs, because they share what takes long to start: a server, or the built-in encoder (seven
-seconds of processor time) with the demo corpora.
+"""Files that one worker runs, because they share what takes long to start: a server, the built-in encoder (seven
+seconds of processor time) with the demo corpora, or the process that forks evaluations.
 """
 PLACES = {f"tests/{file}": place for place, files in TOGETHER.items() for file in files.split()}
 

@@ -119,8 +119,15 @@ def test_the_wheel_works_in_a_clean_environment(clean: Path, tmp_path: Path) -> 
 
 def run_command(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command of moot in an environment, with the folder's corpora and debates."""
+    return run_program(python, folder, RUN, *words, option="importtime")
+
+
+def run_program(
+    python: Path, folder: Path, program: str, *words: str, option: str = "utf8"
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in an environment, with the folder's corpora and debates."""
     environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
-    command = [str(python), "-X", "importtime", "-c", RUN, *words]
+    command = [str(python), "-X", option, "-c", program, *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
@@ -150,21 +157,33 @@ def test_base_dependencies_run_debates_over_words(base: Path, tmp_path: Path, st
     assert not re.findall(r"\| +(chromadb|torch|transformers|sentence_transformers)$", again.stderr, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("index texts --corpus other", 'A text encoder in this process needs .*"moot\\[encoders\\]"'),
-        ("index texts --corpus other --embedder openai:e", 'A corpus with vectors needs .*"moot\\[chroma\\]"'),
-        ("serve", 'moot serve needs the package .*"moot\\[server\\]"'),
-        ("service", 'moot service needs the package .*"moot\\[service\\]"'),
-        ("eval run --graph rag --task claims=x.jsonl", 'moot eval needs the package .*"moot\\[evals\\]"'),
-        ("worker --queue postgresql://127.0.0.1/x", 'A queue needs the package .*"moot\\[queue\\]"'),
-    ],
-)
-def test_a_missing_extra_is_named(words: str, sentence: str, base: Path, tmp_path: Path, start_stub: StartStub) -> None:
+EXTRAS = {
+    "index texts --corpus other": 'A text encoder in this process needs .*"moot\\[encoders\\]"',
+    "index texts --corpus other --embedder openai:e": 'A corpus with vectors needs .*"moot\\[chroma\\]"',
+    "serve": 'moot serve needs the package .*"moot\\[server\\]"',
+    "service": 'moot service needs the package .*"moot\\[service\\]"',
+    "eval run --graph rag --task claims=x.jsonl": 'moot eval needs the package .*"moot\\[evals\\]"',
+    "worker --queue postgresql://127.0.0.1/x": 'A queue needs the package .*"moot\\[queue\\]"',
+}
+"""Commands, and the errors that name the extras that they need."""
+RUN_EACH = """
+import os, sys
+from moot.cli.main import run
+for line in sys.argv[1:]:
+    if os.fork() == 0:
+        sys.argv[1:] = line.split()
+        run()
+    print(os.waitstatus_to_exitcode(os.wait()[1]), file=sys.stderr)
+"""
+
+
+def test_a_missing_extra_is_named(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
     start_stub()
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "saffron.txt").write_text("Saffron is dried.\n")
-    done = run_command(base / "bin" / "python", tmp_path, *words.split())
-    assert done.returncode == 2
-    assert re.match(f"moot: {sentence}", done.stderr.splitlines()[-1]), done.stderr
+    done = run_program(base / "bin" / "python", tmp_path, RUN_EACH, *EXTRAS)
+    lines = done.stderr.splitlines()
+    ends = [number for number, line in enumerate(lines) if line == "2"]
+    assert len(ends) == len(EXTRAS), done.stderr
+    for end, sentence in zip(ends, EXTRAS.values(), strict=True):
+        assert re.match(f"moot: {sentence}", lines[end - 1]), done.stderr

@@ -1,8 +1,8 @@
-"""An encoder that needs no model, for this process and for processes that tests start (run as a program).
+"""An encoder that needs no model, for this process and for processes that tests start (`CHILD`).
 
-quick.py index CORPUS FIRST END     indexes numbered passages, and prints the count after each batch
-quick.py search CORPUS TIMES        searches TIMES times, and prints how many passages were found first
-quick.py damaged FOLDER...          prints for each home folder the results of three uses of the corpus `big`
+index CORPUS FIRST END     indexes numbered passages, and prints the count after each batch
+search CORPUS TIMES        searches TIMES times, and prints how many passages were found first
+damaged FOLDER...          prints for each home folder the results of three uses of the corpus `big`
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
@@ -21,7 +22,9 @@ from moot.retrievers import _corpus as corpus
 from moot.retrievers import _local as local
 from moot.retrievers._encoders import DEFAULT_ENCODER
 
-CHILD = [sys.executable, __file__]
+from tests.forked import start
+
+CHILD = [sys.executable, "-c", "from tests.retrievers.quick import run; run()"]
 
 
 class QuickEncoder:
@@ -36,6 +39,14 @@ class QuickEncoder:
 
     def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
         """Do nothing: vectors are computed quickly."""
+
+
+def output_of_child(*words: str, **options: Any) -> str:
+    """What `CHILD` prints for a task."""
+    with start([*CHILD, *words], stdout=subprocess.PIPE, text=True, **options) as child:
+        printed: str = child.communicate(timeout=120)[0]
+    assert child.returncode == 0
+    return printed
 
 
 async def open_quick_encoder(*_: Any) -> QuickEncoder:
@@ -77,7 +88,8 @@ async def main(task: str, *words: str) -> None:
         print(json.dumps(await _use(folder)), flush=True)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Do this process's task with the encoder that needs no model."""
     for module in (corpus, local):
         module.open_encoder = open_quick_encoder  # type: ignore[attr-defined]
     asyncio.run(main(*sys.argv[1:]))

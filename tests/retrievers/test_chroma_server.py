@@ -20,7 +20,7 @@ from tests.chroma_server import running_chroma
 
 from ..conftest import StartStub
 from .conftest import Serve
-from .quick import CHILD, is_found, numbered_passages
+from .quick import is_found, numbered_passages, output_of_child
 
 pytestmark = pytest.mark.usefixtures("empty_home", "quick_encoder")
 
@@ -86,9 +86,7 @@ async def test_a_corpus_on_a_server_is_seen_from_another_home_and_kept_apart_fro
 async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:
     await index_passages("growing", numbered_passages(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
-    child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "20", "40", stdout=-1)
-    await child.communicate()
-    assert child.returncode == 0
+    await asyncio.to_thread(output_of_child, "index", "growing", "20", "40")
     [best] = await dense.search("Entry 33 of the ledger.", 1)
     assert best["text"] == "Entry 33 of the ledger."
     assert corpus_state("growing") != state

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.retrievers import Passage, UserError, index_passages, known_corpora, open_retriever, read_passages
+from moot.retrievers import (
+    Passage,
+    UserError,
+    index_passages,
+    known_corpora,
+    open_encoder,
+    open_retriever,
+    read_passages,
+)
 from moot.retrievers import _corpus as corpus
 from moot.retrievers import _filling as filling
 from moot.retrievers._corpus import (
@@ -27,8 +35,10 @@ from moot.retrievers._corpus import (
 from moot.retrievers._files import LONGEST_PARAGRAPH
 from moot.retrievers._stores import FolderStore, corpora_folder
 
+from tests.forked import start
+
 from .conftest import passage, refusal_of
-from .quick import CHILD, is_found, numbered_passages
+from .quick import CHILD, is_found, numbered_passages, output_of_child
 
 MANY = BATCH + 44
 
@@ -182,7 +192,7 @@ KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
 def kill_while_indexing() -> None:
     """Index in a new process, and send it SIGKILL after `KILLED_AFTER` passages."""
     command = [*CHILD, "index", "killed", "0", str(SMALL)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    with start(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         while (line := child.stdout.readline()) != f"{KILLED_AFTER}\n":
             assert line, "the build ended before the kill"
@@ -227,8 +237,7 @@ def test_nearly_all_passages_added_by_another_process_are_found(empty_home: Path
     async def grow() -> tuple[int, int]:
         await index_passages("killed", numbered_passages(0, 1))
         first = await count_found()
-        command = [*CHILD, "index", "killed", "0", str(KILLED_AFTER)]
-        await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
+        await asyncio.to_thread(output_of_child, "index", "killed", "0", str(KILLED_AFTER))
         return first, await count_found()
 
     first, then = asyncio.run(grow())
@@ -289,16 +298,19 @@ with strict():
 """
 
 
-def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
-    """New processes, because the first imports read files, too; the LangGraph server refuses blocking calls."""
+async def test_a_new_process_and_this_one_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
+    """A new process, because the first imports read files, too; the LangGraph server refuses blocking calls."""
     closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", OPEN]
-    children = [subprocess.Popen(command, env=variables, text=True, stdout=pipe, stderr=pipe) for _ in range(2)]
-    outputs = [child.communicate() for child in children]
-    assert [child.returncode for child in children] == [0, 0], outputs
-    assert [output.split() for output, _ in outputs] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, env=variables, stdout=-1, stderr=-1)
+    await (await open_encoder()).embed(["Moon"])
+    while child.returncode is None and not (corpora_folder() / "demo-news").exists():
+        await asyncio.sleep(0.01)
+    begun = read_manifest("demo-news")
+    found = len(await (await open_retriever("chroma:demo-news")).search("Moon", 1000))
+    output, errors = await child.communicate()
+    assert (child.returncode, begun is None or not begun.complete) == (0, True), errors
+    assert [found, *map(int, output.split())] == [len(demo_passages("demo-news"))] * 2 + [9, 9]
 
 
 async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
@@ -323,13 +335,13 @@ async def test_a_newly_opened_corpus_has_passages_of_another_process(empty_home:
     """Retrievers that are already open keep their state: Chroma shows them nothing newer."""
     await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")
-    child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "1100", "2200", stdout=-1)
+    child = asyncio.create_task(asyncio.to_thread(output_of_child, "index", "growing", "1100", "2200"))
     searches = 0
-    while child.returncode is None:
+    while not child.done():
         [best] = await before.search("Entry 7 of the ledger.", 1)
         assert best["text"] == "Entry 7 of the ledger."
         searches += 1
-    assert (child.returncode, searches > 1) == (0, True)
+    assert ((await child).split()[-1], searches > 1) == ("1100", True)
     [old] = await before.search("Entry 2150 of the ledger.", 1)
     assert old["text"] != "Entry 2150 of the ledger."
     assert [await is_found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
@@ -337,9 +349,8 @@ async def test_a_newly_opened_corpus_has_passages_of_another_process(empty_home:
 
 async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick_encoder: None) -> None:
     await index_passages("shared", numbered_passages(0, 1100))
-    children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
-    outputs = await asyncio.gather(*(child.communicate() for child in children))
-    assert [output.strip() for output, _ in outputs] == [b"50", b"50"]
+    children = (asyncio.to_thread(output_of_child, "search", "shared", "50") for _ in range(2))
+    assert [output.strip() for output in await asyncio.gather(*children)] == ["50", "50"]
 
 
 async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from moot.retrievers._corpus import (
 from moot.retrievers._stores import corpora_folder
 
 from .conftest import Serve, passage, refusal_of
-from .quick import CHILD
+from .quick import output_of_child
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
 
@@ -51,15 +50,14 @@ def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
     """
     folder = tmp_path_factory.mktemp("damaged")
     undamaged = folder / "whole"
-    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(undamaged)}, check=True)
+    output_of_child("index", "big", "0", "1300", env=os.environ | {"MOOT_HOME": str(undamaged)})
     for name, damage in CASES:
         copied = shutil.copytree(undamaged, folder / f"{name} {damage}")
         [path] = copied.rglob(name)
         DAMAGE[damage](path)
-    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(undamaged)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, len(results)) == (0, len(CASES) + 1), (done.stderr, results[-1:])
+    folders = [*(str(folder / f"{name} {damage}") for name, damage in CASES), str(undamaged)]
+    results = [json.loads(line) for line in output_of_child("damaged", *folders).splitlines()]
+    assert len(results) == len(CASES) + 1, results[-1:]
     return dict(zip([*CASES, ("", "")], results, strict=True))
 
 

@@ -105,9 +105,9 @@ async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
     assert shown in show_evidence([piece])
 
 
-WORDS = " ".join(f"and so we walked to house {i} and looked at it" for i in range(300))
+WORDS = " ".join(f"and so we walked to house {i} and looked at it" for i in range(150))
 SAID = "the drug lowered the mortality of the patients in both arms"
-ROWS = ",".join(f"house {i},{i}" for i in range(400))
+ROWS = ",".join(f"house {i},{i}" for i in range(300))
 STATION = "駅の前に店がある、"
 LOWER = "この薬は患者の死亡率を下げた、"
 ASKED = "薬は患者の死亡率を下げるか"
