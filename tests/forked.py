@@ -45,8 +45,9 @@ Of servers, ``langgraph_api`` is not imported: it reads its variables then, and 
 """
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
 """Variables that Python or libraries read when they are imported: with others, a process has to be newly started."""
-QUIET = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK"}
-"""Variables that only servers read."""
+READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
+READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
+"""Variables that a server reads after its start."""
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env"}
 SERVER = "from tests.forked import serve; exec(serve())"
 AT_START: dict[str, str] = {}
@@ -94,7 +95,7 @@ def start(command: list[str], *, server: bool = False, **options: Any) -> subpro
     if command[:2] != [sys.executable, "-c"] or options.keys() - OPTIONS:
         return subprocess.Popen(command, **options)
     environment, begun = options.get("env") or os.environ, _at_start()
-    names = {*environment, *begun} - SET_BY_MOOT.keys() - QUIET
+    names = {*environment, *begun} - SET_BY_MOOT.keys() - (READ_LATER if server else set())
     differs = {name for name in names if environment.get(name) != begun.get(name)}
     if any(name.startswith(READ_AT_IMPORT) for name in differs):
         return subprocess.Popen(command, **options)

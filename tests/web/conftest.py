@@ -154,7 +154,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     """A page of a browser; fails at the end if foreign code ran in it, or a script had an error."""
     faults: list[str] = []
-    page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900})
+    page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", lambda dialog: faults.append(dialog.message))
     page.set_default_timeout(60_000)
