@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import StubEndpoint, free_port
+from tests.forked import start
 
 ROOT = Path(__file__).parents[1]
+DEV = ["-c", "from langgraph_cli.cli import cli; cli()", "dev", "--no-browser", "--no-reload"]
 QUIET = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"}
 
 
@@ -81,8 +83,13 @@ def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **e
     of_run["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
     with (
         (folder / "log").open("w") as sink,
-        subprocess.Popen(
-            [sys.executable, *command], cwd=folder, env=os.environ | of_run | environment, stdout=sink, stderr=sink
+        start(
+            [sys.executable, *command],
+            server=True,
+            cwd=folder,
+            env=os.environ | of_run | environment,
+            stdout=sink,
+            stderr=sink,
         ) as process,
     ):
         server = Server(f"http://127.0.0.1:{port}", folder, stub, process)
@@ -107,5 +114,6 @@ def langgraph_dev(folder: Path, stub: StubEndpoint, **environment: str) -> Itera
     folder.mkdir()
     plant(folder)
     (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
-    command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
-    yield from running([*command, "--n-jobs-per-worker", "4"], folder, port, stub, **QUIET, **environment)
+    yield from running(
+        [*DEV, "--port", str(port), "--n-jobs-per-worker", "4"], folder, port, stub, **QUIET, **environment
+    )

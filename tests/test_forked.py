@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,10 @@ def test_a_forked_process_is_as_a_started_one(end: str, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "HOME"} | {"GIVEN": "this"}
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", SHOWS + end, "a word"]
-    for kind in (subprocess.Popen, Forked):
+    for kind in (subprocess.Popen, Forked, partial(Forked, imported="servers")):
         with kind(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment) as process:
             ended.append((process.communicate("typed")[0], process.returncode))
-    assert ended[0] == ended[1]
+    assert ended[0] == ended[1] == ended[2]
 
 
 def test_variables_that_imports_read_start_a_process_newly() -> None:
@@ -43,3 +44,11 @@ def test_variables_that_imports_read_start_a_process_newly() -> None:
         environment = AT_START | {name: "true"}  # libraries that other tests use may have changed os.environ
         with start(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             assert process.communicate()[0] == f"{forked}\n"
+
+
+def test_a_server_is_forked_before_it_imports_the_servers_package() -> None:
+    program = "import sys; print(*{name.split('.')[0] for name in sys.modules}, 'moot.web.app' in sys.modules)"
+    with start([sys.executable, "-c", program], server=True, stdout=subprocess.PIPE, text=True) as process:
+        names = set(process.communicate()[0].split())
+    assert {"moot", "uvloop", "False"} <= names
+    assert not {"langgraph_api", "langgraph_runtime", "langgraph_runtime_inmem"} & names

@@ -32,6 +32,7 @@ NO_LIMIT = 500
 LOST = "Calls whose replies were lost when the debate was stopped"
 SAMPLES = 24
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+GATEWAY = '{"error": {"code": 502, "message": "Provider disconnected"}}'
 BYTES_PER_TOKEN = 4
 """Bytes of a token of the scripted endpoint."""
 
@@ -171,7 +172,7 @@ def lose_replies(folder: Path, quick: bool) -> Result:
     for number in range(times):
         system, ceiling = ("tool_mad", "proclaim", "madke")[number % 3], ("budget", "max_cost")[number % 2]
         most = draw.uniform(*RANGES[ceiling])
-        fault: dict[str, Any] = draw.choice([{"drop": True}, {"delay_ms": 20_000}, {"raw": "{"}])
+        fault: dict[str, Any] = draw.choice([{"drop": True}, {"delay_ms": 20_000}, {"raw": "{"}, {"raw": GATEWAY}])
         rule = {**fault, "times": draw.randint(1, 6)}
         most = round(most, 6) if ceiling == "max_cost" else int(most)
         wrong = wrong or lost_replies_error(system, ceiling, most, rule, folder / str(number))
@@ -181,8 +182,8 @@ def lose_replies(folder: Path, quick: bool) -> Result:
 FAULTS = [
     Fault(
         "lost replies under ceilings",
-        "the endpoint closes the connection, answers too late, or sends a cut body, one to six times, to debates with "
-        "`budget` or `max_cost`",
+        "the endpoint closes the connection, answers too late, or sends a cut body or a gateway's error with status "
+        "200, one to six times, to debates with `budget` or `max_cost`",
         "all that it received, also the requests whose replies were lost, stays within the ceiling (at most 5% more); "
         "each debate ends with a verdict, with an error before the first call, or with an error that says that the "
         "decision cannot be repeated",

@@ -13,7 +13,7 @@ from moot.web.serve import server_config
 
 from tests.commands import COMMAND
 from tests.conftest import free_port, running_stub
-from tests.serving import QUIET, Server, running
+from tests.serving import DEV, QUIET, Server, running
 from tests.telemetry.receiver import Receiver, receiving
 from tests.web.test_auth import ADA, HOOK
 
@@ -110,9 +110,8 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
     config["http"] |= {"enable_custom_route_auth": True}
     (tmp_path / "langgraph.json").write_text(json.dumps(config))
     port = free_port()
-    command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     with running_stub(tmp_path / "stub", []) as stub:
-        for server in running(command, tmp_path, port, stub, **QUIET, MOOT_METRICS_TOKEN=token):
+        for server in running([*DEV, "--port", str(port)], tmp_path, port, stub, **QUIET, MOOT_METRICS_TOKEN=token):
             for headers in ({}, ADA):
                 status, body = server.refused("/metrics", headers=headers)
                 assert status == (401 if token else 403), body

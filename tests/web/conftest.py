@@ -22,6 +22,7 @@ from moot.core.endpoint import close_clients
 
 from tests.claims.test_find import rules as finding
 from tests.conftest import free_port, running_stub, says, supports
+from tests.forked import start as start_process
 from tests.web.documents import CLAIM, PAYLOADS
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def serve(folder: Path, endpoint: str) -> Iterator[Served]:
     environment = os.environ | listed | {"MOOT_HOME": str(home), "OPENAI_BASE_URL": endpoint}
     with (
         (folder / "log").open("w") as log,
-        subprocess.Popen(command, env=environment, stdout=log, stderr=log) as process,
+        start_process(command, server=True, env=environment, stdout=log, stderr=log) as process,
     ):
         try:
             wait_for(f"http://127.0.0.1:{port}/ok", process, folder / "log")
@@ -153,7 +154,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     """A page of a browser; fails at the end if foreign code ran in it, or a script had an error."""
     faults: list[str] = []
-    page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900})
+    page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", lambda dialog: faults.append(dialog.message))
     page.set_default_timeout(60_000)

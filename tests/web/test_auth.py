@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import CLAIM, free_port, running_stub
-from tests.serving import QUIET, ROOT, Server, running
+from tests.serving import DEV, QUIET, ROOT, Server, running
 from tests.web.test_browser import start
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ def run_server(folder: Path, config: dict[str, Any]) -> Iterator[Server]:
     (folder / "auth.py").write_text(HOOK)
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = free_port()
-    command = ["-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     with running_stub(folder / "stub", []) as stub:
-        yield from running(command, folder, port, stub, **QUIET)
+        yield from running([*DEV, "--port", str(port)], folder, port, stub, **QUIET)
 
 
 def thread_of(server: Server, user: dict[str, str]) -> str:

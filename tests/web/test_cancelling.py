@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from tests.conftest import free_port
+from tests.forked import start
 
 CODE = """
 import asyncio, importlib
@@ -33,9 +34,17 @@ print(asyncio.run(cancelled()))
 """A program for its own process, because importing the server's modules changes logging and more."""
 
 
+def run_forked(program: str, *words: str) -> tuple[int, str, str]:
+    """Run a program in a new process that is forked as servers are; return its exit code and output."""
+    pipe = subprocess.PIPE
+    with start([sys.executable, "-c", program, *words], server=True, stdout=pipe, stderr=pipe, text=True) as process:
+        out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
 def test_a_cancellation_arrives_after_the_servers_own_timeout() -> None:
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.splitlines()[-1:] == ["UserInterrupt"], done.stderr
+    _, out, err = run_forked(CODE)
+    assert out.splitlines()[-1:] == ["UserInterrupt"], err
 
 
 WITHOUT_FUNCTION = """
@@ -54,9 +63,8 @@ run()
 
 
 def test_a_server_without_the_function_says_what_to_do() -> None:
-    command = [sys.executable, "-c", WITHOUT_FUNCTION, "serve", "--port", str(free_port())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), done.stderr
+    code, out, err = run_forked(WITHOUT_FUNCTION, "serve", "--port", str(free_port()))
+    last = err.splitlines()[-1]
+    assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), err
     assert last.endswith("pip install 'moot[server]'.")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (code, out) == (2, "")

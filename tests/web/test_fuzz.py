@@ -118,7 +118,7 @@ OPERATIONS = [found.ok() for found in API.get_all_operations()]
 
 @pytest.mark.filterwarnings("ignore:Overriding standard format")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation.label))
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_request_causes_an_internal_server_error(operation: Any, data: st.DataObject, server: Server) -> None:
     case = data.draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode]))

@@ -309,6 +309,7 @@ def test_equal_requests_with_one_key_are_one_debate(restarted: Restarted) -> Non
     restarted.finish(equal_requests)
 
 
+@pytest.mark.parametrize("restarted", [signal.SIGKILL], ids=["SIGKILL"], indirect=True)
 async def test_a_click_resumes_a_debate_after_a_restart(page: Page, restarted: Restarted) -> None:
     server, claim = restarted.server, "A click resumes this."
     row = page.locator(".checks li", has_text=claim)
