@@ -86,7 +86,7 @@ async def test_a_stream_that_ends_with_an_error_counts(code: int, start_stub: St
     async for mode, value in system.graph.astream(
         {"claim": "Otters sleep."}, context=context, stream_mode=["messages", "values"]
     ):
-        document: dict[str, Any] = value if mode == "values" else {}  # type: ignore[assignment]
+        document: dict[str, Any] = value if mode == "values" else {}
     [call] = document["calls"]
     assert (document["status"], len(stub.requests())) == ("done", 2)
     assert call["reserved"]["completion_tokens"] == 512
