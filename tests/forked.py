@@ -112,7 +112,7 @@ def _server(imported: str) -> socket.socket:
     """The socket for orders to the process that has imported these modules and forks others."""
     if imported not in _servers:
         command = [sys.executable, "-c", SERVER, *IMPORTED[imported]]
-        kind: type[subprocess.Popen[bytes]] = subprocess.Popen if imported == "commands" else Forked
+        kind: Any = subprocess.Popen if imported == "commands" else Forked
         ours, theirs = socket.socketpair()
         with theirs:  # tests read pipes too, and Python chooses a stream's buffer when it starts
             process = kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_at_start())
