@@ -105,7 +105,6 @@ async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub,
     (tmp_path / "fever.jsonl").write_text("\n".join(map(json.dumps, lines)))
     settings = {"sources": ["bm25"], "corpus": "gold", "embedder": ENCODER}
     tasks = {"fever": str(tmp_path / "fever.jsonl")}
-    import asyncio
 
     found = await asyncio.to_thread(run, tmp_path, graphs=["rag", "standard_prompting"], tasks=tasks, settings=settings)
     assert (mean(found["rag"]), mean(found["rag"], "gold_recall")) == (1.0, 1.0)
