@@ -72,7 +72,7 @@ class SharedWait:
         def note_written(_: object) -> None:
             with suppress(OSError):  # it could not be written
                 written = os.lstat(path).st_mtime_ns
-                if written <= until:  # otherwise another process has reported a longer wait, which is to be read
+                if written <= until:  # else it has a longer wait of another process, and the next call reads it
                     self._long[name] = path, written
 
         loop = asyncio.get_running_loop()

@@ -47,7 +47,7 @@ FAULTS = [
     Fault(
         "kill -9, SIGTERM and Ctrl-C of moot eval run",
         "an evaluation of 24 samples, 4 at once, is stopped at a random moment, and the same command is run again",
-        "it ends with all samples; only those that were running are run again",
+        "it ends with all samples; only the samples that were running are run again",
         kill_evaluations,
     ),
 ]
