@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from moot.cli.main import run
 from moot.cli.signals import Threads
 
-from tests.forked import start
+from tests.forked import start, start_async
 
 COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
@@ -23,6 +24,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
     out, err, langsmith = io.StringIO(), io.StringIO(), logging.getLogger("langsmith")
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["moot", *arguments])
+        patch.setattr(asyncio, "create_subprocess_exec", start_async)
         patch.setattr(sys, "stdin", io.StringIO(typed))
         patch.setattr(langsmith, "level", langsmith.level)
         patch.setattr(Threads, "busy", False)  # if a thread is busy, a command ends its process, here that of the tests

@@ -6,6 +6,7 @@ a newly started one, moot is imported already, and strings have the same hashes 
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import json
@@ -15,12 +16,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from asyncio.streams import FlowControlMixin
 from contextlib import suppress
 from typing import Any
 
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, graph_path
 from moot.nodes._runtime.tracing import ENVIRONMENT as SET_BY_MOOT
 
+WORKERS = ("moot.cli.batch.worker", "moot.cli.queue.child")
+"""The programs that run rows of batches; commands start them."""
 BASE = "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.run graphs.tool_mad graphs.presets"
 WEB = "serve pages threads mcp idempotency checks guard metrics service.stores service.quotas"
 OF_SERVERS = (
@@ -48,12 +53,15 @@ READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_"
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
 """Variables that a server reads after its start."""
-OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session"}
+create_subprocess_exec = asyncio.create_subprocess_exec
+OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
 SERVER = "from tests.forked import serve; exec(serve())"
 AT_START: dict[str, str] = {}
 """The environment at the start of the tests; a test may change it before a process that forks others is started."""
-_servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
-"""The processes that fork others, by what they have imported. The first forks the rest, when they are needed."""
+_orders: dict[str, socket.socket] = {}
+"""The connections to the processes that fork others, by what they have imported. The first process forks the rest."""
+_servers: list[subprocess.Popen[bytes]] = []
+"""The processes that fork others, in the process that has started them."""
 
 
 class Forked(subprocess.Popen[Any]):
@@ -61,6 +69,7 @@ class Forked(subprocess.Popen[Any]):
 
     def __init__(self, command: list[str], imported: str = "commands", **options: Any) -> None:
         self._orders = _server(imported)
+        self._waiting = threading.Lock()
         super().__init__(command, **options)
 
     def _execute_child(self, args: list[str], *options: Any) -> None:
@@ -78,11 +87,17 @@ class Forked(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self.returncode is None and select.select([self._answers], [], [], 0)[0]:
-            self._wait(None)
+        if self._waiting.acquire(blocking=False):  # otherwise a thread waits for the end
+            with suppress(subprocess.TimeoutExpired):
+                self._read_end(0)
+            self._waiting.release()
         return self.returncode
 
     def _wait(self, timeout: float | None) -> int:
+        with self._waiting:
+            return self._read_end(timeout)
+
+    def _read_end(self, timeout: float | None) -> int:
         if self.returncode is None:
             if not select.select([self._answers], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
@@ -104,37 +119,73 @@ def start(command: list[str], *, server: bool = False, **options: Any) -> subpro
     return Forked(command, "servers" if server else "evaluations" if evaluation else "commands", **options)
 
 
+class AsyncProcess:
+    """A started program with the part of `asyncio.subprocess.Process` that moot uses."""
+
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.kill = process.kill
+
+    async def connect(self, limit: int) -> AsyncProcess:
+        """Connect the pipes to the event loop."""
+        loop, self.stdout = asyncio.get_running_loop(), asyncio.StreamReader(limit)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(self.stdout), self._process.stdout)
+        written, protocol = await loop.connect_write_pipe(FlowControlMixin, self._process.stdin)
+        self.stdin = asyncio.StreamWriter(written, protocol, None, loop)
+        return self
+
+    async def wait(self) -> int:
+        """Wait for the end; return the exit code."""
+        return await asyncio.to_thread(self._process.wait)
+
+
+async def start_async(*command: str, **options: Any) -> Any:
+    """As `asyncio.create_subprocess_exec`; moot's `WORKERS` are forked if that makes no difference."""
+    if command[:2] != (sys.executable, "-m") or command[2] not in WORKERS:
+        return await create_subprocess_exec(*command, **options)
+    limit = options.pop("limit")
+    program = f"from {command[2]} import main; main()"
+    return await AsyncProcess(start([sys.executable, "-c", program], bufsize=0, **options)).connect(limit)
+
+
 def _at_start() -> dict[str, str]:
     return AT_START or dict(os.environ)
 
 
 def _server(imported: str) -> socket.socket:
     """The socket for orders to the process that has imported these modules and forks others."""
-    if imported not in _servers:
+    if imported not in _orders:
         command = [sys.executable, "-c", SERVER, *IMPORTED[imported]]
         kind: Any = subprocess.Popen if imported == "commands" else Forked
         ours, theirs = socket.socketpair()
         with theirs:  # tests read pipes too, and Python chooses a stream's buffer when it starts
-            process = kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_at_start())
-        _servers[imported] = process, ours
-    return _servers[imported][1]
+            _servers.append(kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_at_start()))
+        _orders[imported] = ours
+    return _orders[imported]
 
 
 def end_servers() -> None:
     """End the processes that fork the others."""
+    while _orders:
+        _orders.popitem()[1].close()
     while _servers:
-        process, orders = _servers.popitem()[1]
-        orders.close()
-        process.communicate()
+        _servers.pop().communicate()
 
 
 def serve() -> str:
     """Import modules, then fork a process for each order. Returns only in these processes, with their programs."""
-    orders = socket.socket(fileno=os.dup(0))
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
+    return _follow(socket.socket(fileno=os.dup(0)))
+
+
+def _follow(orders: socket.socket) -> str:
+    """Fork a process for each order. Returns only in these processes, with their programs."""
     while received := _receive(orders):
         order, (answering, *streams) = received
         if os.fork() == 0:  # this process waits for the program, and reports its end
@@ -183,5 +234,16 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
     os.environ.clear()
     os.environ.update(order["env"])
     _, program, *words = order["argv"]
+    if "--workers" in words or words[:1] == ["worker"]:
+        ours, theirs = socket.socketpair()
+        if os.fork() == 0:  # this process forks the workers of the command
+            ours.close()
+            for usual in range(3):  # whoever reads the command's output must see its end
+                os.dup2(os.open(os.devnull, os.O_RDWR), usual)
+            return _follow(theirs)
+        theirs.close()
+        AT_START.update(order["env"])
+        _orders["commands"] = ours
+        asyncio.create_subprocess_exec = start_async  # type: ignore[assignment]
     sys.argv[:] = ["-c", *words]
     return str(program)

@@ -367,7 +367,7 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
-    with start([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:  # workers are not forked
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
             assert process.poll() is None

@@ -62,6 +62,7 @@ class Trial:
         self.postgres = Postgres(self.server.url)
         self.postgres.prepare()
         self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", self.silence)
+        self.ask("DELETE FROM moot.workers")  # an earlier trial has killed them
         self._stack = ExitStack()
         self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
