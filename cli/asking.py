@@ -31,7 +31,7 @@ def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> 
 
 
 def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
-    """A debate's input, except its claim, from options.
+    """Builds a debate's input, without the claim, from the command's options.
 
     Args:
         options: the options of ``moot verify``, by name.
@@ -39,6 +39,7 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
 
     Raises:
         UserError: labels that are not valid, or a file of given texts that cannot be read.
+        WorldError: a web page of given texts cannot be fetched.
     """
     from moot.cli.options import parse_labels
     from moot.nodes._texts.given_files import read_given

@@ -163,7 +163,7 @@ def prune_command(
 
 @contextmanager
 def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | ServedLedger | None]:
-    """The ledger of a database that is named or already in use, else this machine's; None if it does not exist yet.
+    """Opens the ledger of the named database, else of the database in use, else of this machine; None if there is none.
 
     Args:
         database: the database's address.

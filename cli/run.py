@@ -83,12 +83,12 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
     """The settings for every system: a corpus, overridden by ``KEY=VALUE`` pairs.
 
     Args:
-        pairs: the pairs; a dotted key changes a part of the graphs' default.
+        pairs: the pairs; ``KEY.N`` changes element N of the graphs' default.
         corpus: the corpus that every system searches; None if none is named.
         graphs: the graphs that the command line names.
 
     Raises:
-        UserError: as `parse_pairs`, or a dotted key into a setting whose default differs between the graphs.
+        UserError: as `parse_pairs`; or the default of KEY in ``KEY.N`` differs between the graphs.
     """
     lists: dict[str, Any] = {}
     paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]

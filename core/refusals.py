@@ -156,7 +156,7 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         )
     if status == 429:
         wait = retry_after_seconds(headers.get("retry-after"))
-        asked = "" if wait is None else f", asking for a wait of {wait:.0f} s"
+        asked = "" if wait is None else f", retry after {wait:.0f} s"
         return WorldError(
             f"{at} is receiving too many requests for {model} (HTTP 429{asked}{message}). "
             "Try again later, or lower `max_concurrency` or `requests_per_minute`.",

@@ -29,7 +29,7 @@ class ChatEvalSettings(RoundsSettings):
 
 
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Starts the next round: every agent gets the summary of the last round and the others' answers."""
+    """Starts a round. After the first, every agent gets its last answer, the others' answers, and the summary."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, all_others, heard=lambda name: heard)
 

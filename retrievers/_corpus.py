@@ -140,13 +140,14 @@ def _without_vectors(name: str) -> UserError:
 
 
 def check_dimension(manifest: Manifest, dimension: int) -> None:
-    """Raises an error if the encoder's vectors have another length than the corpus's: then the encoder's name stands
-    for another model now.
+    """Raises an error if the encoder's vectors have another length than the corpus's: then the encoder's name now
+    refers to another model.
     """
     if manifest.dimension != dimension:
         raise UserError(
             f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} had {manifest.dimension} "
-            f"dimensions; now it has {dimension}. Use the model that built it, or index it again under another name.",
+            f"dimensions; now the encoder has {dimension}. Use the earlier model, or index the passages again under "
+            "another name.",
             kind="corpus_mismatch",
         )
 
@@ -317,7 +318,7 @@ def _find_corpus(name: str) -> Manifest:
 
 
 async def _build_demo(name: str, encoder: str) -> Manifest:
-    """The demo corpus for an encoder; if several processes need it at once, one builds it and the others wait."""
+    """Builds a demo corpus for an encoder if it is missing; if several processes need it, the others wait."""
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
     store = name + suffix
     manifest = await asyncio.to_thread(read_manifest, store)

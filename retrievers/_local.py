@@ -369,7 +369,7 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float
 
     Args:
         dense: cosines of all candidates.
-        lexical: BM25 weights.
+        lexical: BM25 scores.
         weight: the share w of the dense scores, from 0 to 1.
     """
     most_dense, most_lexical = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)

@@ -132,25 +132,25 @@ class ServedLedger(PostgresLedger):
             )
             return DebateStart(id, resumed=False)
         id, person, run, fingerprint, status = found
-        same = run is not None and run == request.run
+        same_run = run is not None and run == request.run
         if person != request.person:
             raise UserError("There is no such debate.", kind="missing_file")
         if id != request.id and fingerprint != request.fingerprint:
             raise UserError(
                 "This idempotency key was used for another request. Use a new one for each debate.", kind="bad_request"
             )
-        if id != request.id and not same and status in ("running", "waiting", "done"):
+        if id != request.id and not same_run and status in ("running", "waiting", "done"):
             return DebateStart(id, resumed=False, owned=False)
-        if status == "running" and not same:
+        if status == "running" and not same_run:
             raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
-        if same and status in ENDED:  # it ended, but its worker was lost before it reported that to the server
+        if same_run and status in ENDED:  # the debate ended, but its worker was lost before it told the server
             return DebateStart(id, resumed=True)
         cursor.execute(
             "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s, settings = %s "
             "WHERE id = %s",
             (self._owner, os.getpid(), time.time(), request.run, request.settings, id),
         )
-        return DebateStart(id, resumed=same or status != "done")
+        return DebateStart(id, resumed=same_run or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
         """As `LedgerFile.end`. If two workers run the same debate, the first end counts."""

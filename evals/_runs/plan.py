@@ -58,8 +58,7 @@ class PlannedBenchmark(BaseModel):
     @field_validator("data")
     @classmethod
     def _make_absolute(cls, data: Path | None, info: ValidationInfo) -> Path | None:
-        """Make a path absolute; the validation context is the folder that paths are relative to, by default the
-        current one."""
+        """Make a path absolute: it starts at the folder in the validation context, else at the current folder."""
         return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 

@@ -29,7 +29,7 @@ def load_extra(name: str) -> Any:
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
     """Compute each of `MEASURES` for each query.
 
-    recall@k = gold documents among the first k / gold documents (below 1 if there are more than k gold documents);
+    recall@k = the share of gold documents that are among the first k (below 1 if there are more than k of them);
     nDCG@10 = DCG / DCG of the best order, with DCG = the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
     MRR@10 = 1 / rank of the first gold document, 0 if the first ten contain none.
 

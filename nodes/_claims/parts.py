@@ -35,7 +35,7 @@ def first_call(
 
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
-    """Reserves the cost of a part's steps; waits as long as running parts may release budget. Returns the part's
+    """Reserves the cost of a part's steps; waits while running parts may still release budget. Returns the part's
     ceilings.
 
     Args:
@@ -44,7 +44,7 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> C
         calls: the calls of its steps.
 
     Raises:
-        BudgetExhausted: the ceilings leave too little for all of them.
+        BudgetExhausted: the ceilings leave too little for these calls, and no other part runs.
     """
     own, whole = Ceilings(parent=run.ceilings), run.ceilings
     budget: dict[str, Any] = {"prices": whole.prices, "kept": [asdict(call) for call in calls]}

@@ -172,7 +172,7 @@ def _is_grammar(word: str, plain: str) -> bool:
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word belongs to a time near the text's date: a year, a month, or a day next to a month."""
+    """Whether a word may come from the text's date: a year at most `NEAR_YEARS` away, any month, or a day of one."""
     word = words[at]
     if not date:
         return False

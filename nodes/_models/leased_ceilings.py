@@ -34,7 +34,7 @@ class LeasedCeilings(Ceilings):
         self._leasing = asyncio.Lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """The same as `Ceilings.request_more`: leases another block."""
+        """Leases another block of budget; returns whether it brought more."""
         before = self.most
         async with self._leasing:
             if self.most != before:

@@ -121,7 +121,8 @@ def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
 
 def _problem_in_words(error: Any) -> str:
     place = ".".join(str(part) for part in error["loc"])
-    return f"`{place}` {str(error['msg']).removeprefix('Value error, ')}"[:300]
+    problem = str(error["msg"]).removeprefix("Value error, ")
+    return (f"`{place}` {problem}" if place else problem)[:300]
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:

@@ -55,9 +55,9 @@ def reservation(
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """The cost of calls except shared calls; USD are 0 if there are no prices.
+    """Tokens, USD and number of the calls, without shared calls. USD are 0 if there are no prices.
 
-    A call whose reply was not awaited costs what was reserved for it.
+    Tokens that were reserved for replies that were lost, or not awaited, are added.
     """
     sent = calls_at_most(calls)
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
@@ -70,7 +70,9 @@ def in_words(name: str, amount: float) -> str:
         name: tokens, usd, calls or seconds.
         amount: the number.
     """
-    return f"${amount:.6f}" if name == "usd" else f"{amount:,.0f} {name}"
+    if name == "usd":
+        return f"${amount:.6f}"
+    return f"{amount:,.0f} {name.removesuffix('s') if amount == 1 else name}"
 
 
 @dataclass(frozen=True)

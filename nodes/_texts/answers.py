@@ -306,7 +306,7 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The only number in a text, in one spelling, with its unit if that is one of `UNITS`."""
+    """The only number in a text in its canonical spelling, with its unit if `UNITS` has it; None as `read_number`."""
     found = _find_number(text)
     value = None if found is None else _value_of(found)
     if found is None or value is None:

@@ -204,23 +204,24 @@ def admit_node() -> Node:
         asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
-        unfit = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
-        ruled_out |= {place for place in unfit if found[place].get("status") == "discarded"}  # after an earlier search
-        out, least = ruled_out | unfit, settings.novelty_threshold
-        new = novelties(vectors[: len(found)], vectors[len(found) :], least, ruled_out, unfit)
+        off_request = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
+        ruled_out |= {place for place in off_request if found[place].get("status") == "discarded"}
+        out, least = ruled_out | off_request, settings.novelty_threshold
+        new = novelties(vectors[: len(found)], vectors[len(found) :], least, ruled_out, off_request)
         joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
         joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
-        fit = {piece["id"] for piece in await limit_to_share(joining, run, on_record(state["evidence"]))}
-        joins = [joins_in and piece["id"] in fit for piece, joins_in in zip(found, joins, strict=True)]
+        within_share = {piece["id"] for piece in await limit_to_share(joining, run, on_record(state["evidence"]))}
+        joins = [joins_in and piece["id"] in within_share for piece, joins_in in zip(found, joins, strict=True)]
         candidates = [*zip(found, new, near, joins, strict=True)]
         written: list[Turn] = []
         evidence: list[Evidence] = []
         for turn in turns:
             own, candidates = candidates[: len(turn["evidence_ids"])], candidates[len(turn["evidence_ids"]) :]
             evidence += [_with_findings(*one, turn) for one in own]
-            new = [novelty for _, novelty, _, _ in own]
-            scores = {"novelty": average(new), "redundancy": redundant_share(new, settings.redundant_similarity)}
-            scores |= {"request_similarity": average([near for _, _, near, _ in own])}
+            own_new = [novelty for _, novelty, _, _ in own]
+            redundancy = redundant_share(own_new, settings.redundant_similarity)
+            scores = {"novelty": average(own_new), "redundancy": redundancy}
+            scores |= {"request_similarity": average([value for _, _, value, _ in own])}
             scores |= await _relevance(turn, [piece for piece, _, _, _ in own], run, encoder)
             joined = [piece["id"] for piece, _, _, joins_in in own if joins_in]
             written.append(_with_end({**turn, "joined": joined, "scores": scores}, state["turns"], settings))

@@ -221,7 +221,7 @@ def _weights(turn: Turn) -> Any:
 
 
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """Starts the search for the claim itself."""
+    """Starts the first search, whose query is the claim itself."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     return send_to_speaker(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 

@@ -51,7 +51,7 @@ async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> 
     [
         ({"message": "Busy."}, "bad_response", "instead of a reply: Busy. Try again later"),
         ("Busy", "bad_response", "instead of a reply: Busy. Try again later"),
-        ({"message": "Busy.", "code": 429}, "rate_limited", "HTTP 429, asking for a wait of 7 s: Busy."),
+        ({"message": "Busy.", "code": 429}, "rate_limited", "HTTP 429, retry after 7 s: Busy."),
         ({"message": "Busy.", "code": "502"}, "server_error", "HTTP 502: Busy."),
         ({"message": "No.", "code": 401}, "authentication", "refused the key"),
     ],

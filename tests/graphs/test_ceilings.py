@@ -413,5 +413,5 @@ async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
         await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
-    with pytest.raises(BudgetExhausted, match="leaves 1 calls"):
+    with pytest.raises(BudgetExhausted, match="leaves 1 call\\."):
         await Ceilings().begin({"calls": 3, "kept": [asdict(judge) for judge in judges[:2]]}, Spend(calls=2))

@@ -116,7 +116,7 @@ def raw_reply(**message: Any) -> dict[str, Any]:
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
     "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
     "busy": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
-    "busy-long": ({"status": 429, "retry_after": "3600"}, 1, WorldError, "rate_limited", "a wait of 3600 s"),
+    "busy-long": ({"status": 429, "retry_after": "3600"}, 1, WorldError, "rate_limited", "retry after 3600 s"),
     "no-key": ({"status": 401}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
     "forbidden": ({"status": 403}, 1, UserError, "authentication", "Check OPENAI_API_KEY"),
     "unknown": ({"status": 404}, 1, UserError, "unknown_model", "Check its name"),

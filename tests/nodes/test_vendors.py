@@ -86,7 +86,7 @@ async def test_a_refused_request_is_retried_by_moot_only(monkeypatch: pytest.Mon
     [
         (401, ("authentication_error", f"invalid x-api-key {KEY}"), {}, "authentication", "Check ANTHROPIC_API_KEY"),
         (404, ("not_found_error", "model: claude-x"), {}, "unknown_model", "does not know the model"),
-        (429, ("rate_limit_error", "Too many."), {"retry-after": "90"}, "rate_limited", "asking for a wait of 90 s"),
+        (429, ("rate_limit_error", "Too many."), {"retry-after": "90"}, "rate_limited", "retry after 90 s"),
         (400, ("invalid_request_error", "Your credit balance is too low"), {}, "quota", "billing"),
         (400, ("invalid_request_error", "temperature: no"), {}, "bad_request", "did not accept"),
         (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),

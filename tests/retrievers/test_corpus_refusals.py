@@ -196,7 +196,7 @@ async def test_a_corpus_takes_only_its_own_encoder(
         assert caught.value.kind == "corpus_mismatch"
     dimension = 4
     again = index_passages("small", [passage(2)], encoder="openai:m")
-    with pytest.raises(UserError, match="had 3 dimensions; now it has 4") as caught:
+    with pytest.raises(UserError, match="had 3 dimensions; now the encoder has 4") as caught:
         await retriever.search("another", 1)
     assert caught.value.kind == "corpus_mismatch"
     with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions"):  # some vectors are still cached

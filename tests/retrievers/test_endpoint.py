@@ -146,7 +146,7 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
         (400, "bad_request", "did not accept", 1),
         (401, "authentication", "Check OPENAI_API_KEY", 1),
         (404, "unknown_model", "does not know the model openai:stub-embedding", 1),
-        (429, "rate_limited", "asking for a wait of 0 s", 1),
+        (429, "rate_limited", "retry after 0 s", 1),
         (500, "server_error", "Try again later", 3),
     ],
 )

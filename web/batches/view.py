@@ -93,14 +93,14 @@ def describe_batch(
 
 
 def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
-    """An estimate of the time for the remaining rows, from finished ones; empty before any row is done."""
+    """An estimate of the time for the remaining rows, from finished ones; empty if there are none of either."""
     took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
     statuses = Counter(one["status"] for one in entries)
-    rows = statuses["next"] + statuses["running"] / 2
+    rows = statuses["next"] + statuses["running"] / 2  # on average, half of a running row is done
     if not (took and rows):
         return ""
-    lanes = min(batch.at_once, statuses["next"] + statuses["running"])
-    minutes = round(sum(took) / len(took) * rows / lanes / 60)
+    at_once = min(batch.at_once, statuses["next"] + statuses["running"])
+    minutes = round(sum(took) / len(took) * rows / at_once / 60)
     return f"about {format_duration(60 * minutes)} left" if minutes else "under a minute left"
 
 

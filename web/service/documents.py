@@ -144,7 +144,10 @@ def put(cursor: Any, row: dict[str, Any]) -> None:
 
 
 def spend(cursor: Any, id: str, calls: list[Any]) -> None:
-    """Records the cost of calls for the current user, if any; replaces the record with the same id."""
+    """Records the cost of calls for the current user; without a user, does nothing.
+
+    A record with the same id is replaced.
+    """
     if (person := current_user.get()) is not None:
         sent = calls_at_most(calls)
         costs = {"tokens": tokens_of(sent), "usd": cost_of(sent, read_prices())}
