@@ -79,7 +79,7 @@ def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> N
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],
 )
-def test_the_reason_for_the_end_of_a_sides_search_is_shown(ended: str, words: str) -> None:
+def test_lines_say_why_a_side_stopped_searching(ended: str, words: str) -> None:
     live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
         "joined": [],

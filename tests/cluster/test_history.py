@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
-    """A database with a finished debate of Ann's, a running debate of Bob's, a lost debate, and a debate of a queue."""
+    """The URL of a database with four debates: Ann's is done, Bob's runs, one lost its process, one is in the queue."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with closing(Postgres(server.url)) as postgres:

@@ -172,7 +172,7 @@ def test_ks_stability_of_debates_of_unequal_length() -> None:
 
 @settings(deadline=None)  # the first call imports scipy
 @given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=8), st.randoms())
-def test_ks_stability_is_the_largest_distance_of_two_distributions(
+def test_ks_stability_is_the_largest_distance_between_a_round_and_the_last(
     trajectories: list[list[float]], chance: random.Random
 ) -> None:
     found = ks_stability(trajectories)

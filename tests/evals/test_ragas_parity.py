@@ -73,7 +73,7 @@ async def scorer() -> Speaker:
 
 
 def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
-    """Rules: both sides find these statements, and give them these verdicts."""
+    """Rules with which RAGAS and moot both find these statements and give these verdicts."""
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
     ]

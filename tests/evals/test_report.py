@@ -268,7 +268,7 @@ def test_pictures_for_papers_are_grey_reproducible_pdfs(report_folder: Path) -> 
         assert grey not in drawn  # grey on a screen, black on paper
 
 
-def test_no_two_points_have_the_same_marker_and_colour() -> None:
+def test_no_two_points_look_the_same() -> None:
     names: list[Cell] = []
     for n in range(8):
         names += [f"debate {n}", *(Nested(f"debate {n} control {k}") for k in range(6))]
@@ -276,7 +276,7 @@ def test_no_two_points_have_the_same_marker_and_colour() -> None:
     looks = drawing.system_styles(Table("costs", "", "", (Column("system", "system"),), rows))
     seen = [(look["marker"], look["color"], look["markerfacecolor"]) for look in looks]
     assert len(set(seen)) == len(rows) == 56
-    first, second = looks[1:7], looks[8:14]  # a kind of control has one marker, and a system one colour
+    first, second = looks[1:7], looks[8:14]  # a kind of control has a marker, a system with its controls a colour
     assert [look["marker"] for look in first] == [look["marker"] for look in second]
     assert {look["color"] for look in first} == {looks[0]["color"]} != {look["color"] for look in second}
 

@@ -63,7 +63,7 @@ def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callab
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
                 ended = here.verify(SYSTEM, **settings)
-                wrong = wrong or failure_error(ended, kinds)
+                wrong = wrong or wrong_failure(ended, kinds)
                 ended = here.verify(SYSTEM, **settings)
                 again = here.served() - calls - 1
                 repaid += max(0, again)
@@ -95,14 +95,14 @@ def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable
         wrong = ""
         for number, rule in enumerate(rules):
             with place(folder / str(number), [rule]) as here:
-                wrong = wrong or failure_error(here.verify(SYSTEM, **settings), kinds)
+                wrong = wrong or wrong_failure(here.verify(SYSTEM, **settings), kinds)
         return Result(len(rules), UNFINISHED, wrong)
 
     return cause
 
 
-def failure_error(ended: Ended, kinds: set[str]) -> str:
-    """The error if a debate did not fail with one of these kinds of errors; else empty."""
+def wrong_failure(ended: Ended, kinds: set[str]) -> str:
+    """Empty if a debate failed with one of these kinds of errors; else the problem."""
     return first_failed(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
         (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
@@ -120,7 +120,7 @@ def fail_judge_at_end(folder: Path, quick: bool) -> Result:
         refused = 3
         done = run_with_own_judge(here)
         repaid = here.served() - refused - undisturbed
-    wrong = failure_error(first, {"server_error"}) or first_failed(
+    wrong = wrong_failure(first, {"server_error"}) or first_failed(
         (done.code == 0, done.errors), (repaid <= 0, f"{repaid} calls were paid again")
     )
     return Result(1, f"{max(0, repaid)} of {calls} calls paid again", wrong)
@@ -181,7 +181,7 @@ def ask_for_hours(folder: Path, quick: bool) -> Result:
         file.unlink()
         here.verify("standard_prompting")
         again = here.served() - sent
-    wrong = next(filter(None, (failure_error(one, {"rate_limited"}) for one in ended)), "") or first_failed(
+    wrong = next(filter(None, (wrong_failure(one, {"rate_limited"}) for one in ended)), "") or first_failed(
         (sent == 1, f"{sent} calls were sent"),
         (named == 2, f"{named} errors name the file"),
         (again == 1, f"{again} calls were sent after the file was deleted"),

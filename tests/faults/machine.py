@@ -13,7 +13,7 @@ from moot.transcript.report.report import report
 from tests.conftest import CLAIM, UNSTORED_BYTECODE
 from tests.faults import kills
 from tests.faults.debates import SYSTEMS, Ended, place, words_of
-from tests.faults.endpoint import SYSTEM, UNFINISHED, Rule, failure_error
+from tests.faults.endpoint import SYSTEM, UNFINISHED, Rule, wrong_failure
 from tests.faults.record import Fault, Result, first_failed
 
 ENCODER = ("--embedder", "openai:stub-embedding")
@@ -85,7 +85,7 @@ def damage_index(folder: Path, quick: bool) -> Result:
                         opened.write(b"no database" * 1000) if damage == "overwritten" else opened.truncate(size // 2)
             ended = here.verify(SYSTEM, "--corpus", "texts", sources=["chroma"])
             known = {"damaged_corpus", "empty_corpus", "unknown_corpus", "unfinished_corpus"}
-            wrong = wrong or first_failed((made.code == 0, made.errors)) or failure_error(ended, known)
+            wrong = wrong or first_failed((made.code == 0, made.errors)) or wrong_failure(ended, known)
     return Result(times, "only the index; `moot index` builds it again", wrong)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.conftest import StubEndpoint
 from tests.faults.debates import Place
-from tests.faults.endpoint import ONE_ATTEMPT, SYSTEM, UNFINISHED, failure_error
+from tests.faults.endpoint import ONE_ATTEMPT, SYSTEM, UNFINISHED, wrong_failure
 from tests.faults.record import Fault, Result
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
@@ -48,7 +48,7 @@ def run_with_drip(folder: Path, quick: bool) -> Result:
     folder.mkdir(parents=True)
     with dripping_endpoint() as url:
         ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE_ATTEMPT)
-    return Result(1, UNFINISHED, failure_error(ended, {"timeout"}))
+    return Result(1, UNFINISHED, wrong_failure(ended, {"timeout"}))
 
 
 FAULTS = [

@@ -129,23 +129,23 @@ async def test_prompts_of_some_tasks_allow_reasoning_beyond_the_evidence(
 @pytest.mark.parametrize(
     ("task", "answer"), [("medqa", "A"), ("gsm8k", "4"), ("hotpotqa", "Paris"), ("fever", "SUPPORTS")]
 )
-async def test_faithfulness_is_not_required_of_answers_that_may_go_beyond_the_evidence(
+async def test_faithfulness_counts_only_if_answers_must_follow_the_evidence(
     start_stub: StartStub, task: str, answer: str
 ) -> None:
-    asks, follows = "Which one is it?", task in ("hotpotqa", "fever")
+    asks, must_follow = "Which one is it?", task in ("hotpotqa", "fever")
     scorer = [{"model": "stub-scorer", "fields": {"questions": [asks] * 3, "statements": []}}]
     stub = start_stub([*(says(role, answer) for role in ("rag", "search", "judge")), *scorer])
     asked = {"claim": asks, "task": task} | ({"options": ["Iron", "Zinc"]} if task == "medqa" else {})
     document = await debate(asked, max_rounds=1)
-    assert document["stop_reason"] == ("max_rounds" if follows else "stable_consensus")
+    assert document["stop_reason"] == ("max_rounds" if must_follow else "stable_consensus")
     given = [turn["scores"] for turn in document["turns"] if turn["step"] == "respond"]
     assert [scores["faithfulness"] for scores in given] == [None, None]
-    drawn = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
-    assert [("and takes from the evidence" in prompt) for prompt in drawn] == [not follows] * 2
-    assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == follows
+    judged = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
+    assert [("and takes from the evidence" in prompt) for prompt in judged] == [not must_follow] * 2
+    assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == must_follow
     output = [line.text for section in lines(document) for line in section.lines]
-    assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in output) != follows
-    assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in output) == follows
+    assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in output) != must_follow
+    assert any("not stable (rag's faithfulness, search's faithfulness" in text for text in output) == must_follow
 
 
 async def test_low_answer_relevance_alone_continues_a_debate_on_a_reasoning_task(start_stub: StartStub) -> None:

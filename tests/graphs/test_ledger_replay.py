@@ -167,9 +167,7 @@ class Ends(AsyncCallbackHandler):
 
 
 @pytest.mark.parametrize("name", ["society_of_minds", "react"])
-async def test_a_call_from_the_ledger_is_a_run_for_callbacks_and_streams(
-    name: str, stub: StubEndpoint, ledger: CallLedger
-) -> None:
+async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubEndpoint, ledger: CallLedger) -> None:
     system = load_graph(name)
     settings = system.settings.model_validate({"model": "openai:stub", "corpus": "demo-news"} | SOURCES.get(name, {}))
     seen = []
@@ -183,10 +181,10 @@ async def test_a_call_from_the_ledger_is_a_run_for_callbacks_and_streams(
                 streamed[at] = streamed.get(at, "") + chunk.text
         seen.append((sorted(ends.ended, key=str), streamed))
     assert seen[0][0]
-    for (*first, about, text, tokens), (*again, about_again, text_again, tokens_again) in zip(
+    for (*recorded, about, text, tokens), (*replayed, about_again, text_again, tokens_again) in zip(
         *(runs for runs, _ in seen), strict=True
     ):
-        assert (again, text_again, tokens_again) == (first, text, tokens)
+        assert (replayed, text_again, tokens_again) == (recorded, text, tokens)
         assert about_again == {**about, "from_ledger": True}
     assert seen[1][1] == seen[0][1]
 

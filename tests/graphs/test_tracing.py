@@ -213,8 +213,8 @@ async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     assert metadata(call)["usage_metadata"]["total_cost"] > 0
 
 
-def test_costs_of_a_run_by_hand() -> None:
-    # 300 tokens at 2 USD and 50 at 10 USD for a million: 0.0006 and 0.0005.
+def test_costs_equal_a_calculation_by_hand() -> None:
+    # USD per million tokens: 300 x 2 / 1,000,000 = 0.0006, 50 x 10 / 1,000,000 = 0.0005.
     usage = {"input_tokens": 300, "output_tokens": 50, "total_tokens": 350}
     costs = {"input_cost": 0.0006, "output_cost": 0.0005, "total_cost": pytest.approx(0.0011)}
     assert with_costs(usage, {"input": 2.0, "output": 10.0}) == usage | costs

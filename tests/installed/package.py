@@ -33,9 +33,9 @@ def declare(folder: Path, package: str, module: str = "", **entry_points: str) -
 
     Args:
         folder: the folder for ``PYTHONPATH``.
-        package: its name, which is also its module's.
+        package: the name of the package and of its module.
         module: the module's text.
-        entry_points: by kind (graph, source, benchmark) the lines ``name = value``.
+        entry_points: for each kind (graph, source, benchmark), lines of the form ``name = value``.
     """
     about = folder / f"{package}-1.0.dist-info"
     about.mkdir(parents=True)

@@ -149,7 +149,7 @@ def check_continued(server: Server, stub: StubEndpoint, stopped: tuple[str, int]
     assert len(stub.calls()) - before <= a_batch + 3 * 2  # the calls in flight are paid for again, and no others
 
 
-def test_a_batch_is_stopped_resumed_and_retried(shared_server: Server, stub: StubEndpoint) -> None:
+def test_a_stopped_batch_makes_no_calls_and_resumes(shared_server: Server, stub: StubEndpoint) -> None:
     id = start_batch(shared_server, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
     wait_for_result(lambda: batch_state(shared_server, id)["statuses"].get("done"))
     assert shared_server.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
