@@ -409,3 +409,18 @@ def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str
     names: Any = str
     basis = backing({**ended, "turns": [{"step": "judge", "answer": judged}]}, names)
     assert basis == words.format("The rounds were used up, and ")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [(("ok", "empty"), "found nothing ("), (("ok", "failed"), ""), (("ok", "ok"), "Each search found something.")],
+)
+async def test_a_report_says_which_searches_found_nothing(outcomes: tuple[str, str], told: str) -> None:
+    document = await a_debate()
+    searches = [turn for turn in document["turns"] if turn.get("query")]
+    for outcome, turn in zip(outcomes, searches, strict=False):
+        turn["retrieval"] = outcome
+        turn["evidence_ids"] = turn["evidence_ids"] if outcome == "ok" else []
+    text = report(document, "md")
+    shown = {words for words in ("found nothing (", "Each search found something.") if words in text}
+    assert shown == ({told} if told else set())

@@ -201,7 +201,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page
         assert "1 quote checked: 0 found" in page
-        assert "1 was invented: names a source that its writer was not shown" in page
+        assert "1 was invented: it names a source that was not shown to its writer" in page
 
 
 async def test_a_verdict_after_a_tie_says_so(start_stub: StartStub) -> None:

@@ -247,12 +247,13 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     empty = [
         f"“{plain(turn['query'])}” found nothing ({names(turn['agent'])})."
         for turn in document["turns"]
-        if turn.get("query") and turn.get("retrieval") == "ok" and not turn["evidence_ids"]
+        if turn.get("query") and turn.get("retrieval") in ("ok", "empty") and not turn["evidence_ids"]
     ]
+    has_failed = any(turn.get("retrieval") == "failed" for turn in document["turns"])
     missing = [plain(one) for one in (summary or {}).get("not_found", [])]
     if found := list(dict.fromkeys([*missing, *empty])):
         facts.append(Fact("Not found", found))
-    elif not summary and document["corpora"]:
+    elif not summary and document["corpora"] and not has_failed:
         facts.append(Fact("Not found", ["Each search found something. Which evidence is missing was not determined."]))
     instead = dict.fromkeys(
         f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
@@ -331,8 +332,9 @@ def _citation_check(sources: Sources) -> str:
     text += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
     if not invented:
         return f"{text} None was invented."
-    which = "names a source that its writer" if invented == 1 else "name a source that their writer"
-    return f"{text} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
+    if invented == 1:
+        return f"{text} 1 was invented: it names a source that was not shown to its writer."
+    return f"{text} {invented} were invented: they name sources that were not shown to their writers."
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
