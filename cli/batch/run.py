@@ -152,6 +152,12 @@ class Batch:
                     yield job
 
 
+NO_OWN_MODEL = (
+    "No model is named, or only a fake one: this shows that everything runs; the verdicts are not to be trusted. "
+    "Name a model with --model."
+)
+
+
 def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """Runs a batch, prints its outcomes, and returns the exit code.
 
@@ -163,6 +169,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counted else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
+    if not all(batch.options.settings(system, {}).own_model for system in batch.options.systems):
+        console.print(NO_OWN_MODEL, markup=False, soft_wrap=True)
     if batch.done:
         done = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
         console.print(

@@ -169,8 +169,9 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     reports = "; its folder also has the reports (ID.html)" if summary.statuses["done"] else ""
     console.print(Text(f"{text}. The table: {folder / FILE}{reports}", style="bold"), soft_wrap=True)
     if why:
-        console.print(Text(f"No further row was started: {why}.", style="yellow"), soft_wrap=True)
-    if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
+        lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows have a verdict"
+        console.print(Text(f"{lead}: {why}.", style="yellow"), soft_wrap=True)
+    elif summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
         console.print(Text("Run the same command again to retry rows without a verdict."))
 
 

@@ -208,6 +208,17 @@ def test_a_budget_holds_for_all_processes_together(start_stub: StartStub, tmp_pa
     assert 4000 < sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls) <= 8000
 
 
+def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    claims, options = write_claims(tmp_path, CLAIMS[:2]), ("--graph", "chain_of_thought", "--out")
+    small = moot("batch", claims, *MODEL, "--out", tmp_path / "small", "--budget", 50)
+    assert "Not all rows have a verdict: a ceiling for all rows is reached; raise it" in " ".join(small.stdout.split())
+    assert "Run the same command again" not in small.stdout
+    assert "not to be trusted" not in small.stderr
+    fake = moot("batch", claims, *options, tmp_path / "fake", "--model", "fake:1")
+    assert "the verdicts are not to be trusted. Name a model with --model." in " ".join(fake.stderr.split())
+
+
 def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     out, claims = tmp_path / "out", [*CLAIMS[:6], "Deadly is this claim.", *CLAIMS[6:12]]
