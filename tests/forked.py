@@ -238,7 +238,7 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
         ours, theirs = socket.socketpair()
         if os.fork() == 0:  # this process forks the workers of the command
             ours.close()
-            for usual in range(3):  # whoever reads the command's output must see its end
+            for usual in range(3):  # otherwise a reader of the command's output would not see its end
                 os.dup2(os.open(os.devnull, os.O_RDWR), usual)
             return _follow(theirs)
         theirs.close()

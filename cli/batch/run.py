@@ -153,8 +153,8 @@ class Batch:
 
 
 NO_OWN_MODEL = (
-    "No model is named, or only a fake one: this shows that everything runs; the verdicts are not to be trusted. "
-    "Name a model with --model."
+    "The model is moot's own, built in or fake. It shows that everything runs, but do not trust its verdicts. Name "
+    "another with --model."
 )
 
 

@@ -72,7 +72,8 @@ def in_words(name: str, amount: float) -> str:
     """
     if name == "usd":
         return f"${amount:.6f}"
-    return f"{amount:,.0f} {name.removesuffix('s') if amount == 1 else name}"
+    number = f"{amount:,.0f}"
+    return f"{number} {name.removesuffix('s') if number == '1' else name}"
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,7 @@ def admit_node() -> Node:
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
         off_request = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
+        # discarded after an earlier search
         ruled_out |= {place for place in off_request if found[place].get("status") == "discarded"}
         out, least = ruled_out | off_request, settings.novelty_threshold
         new = novelties(vectors[: len(found)], vectors[len(found) :], least, ruled_out, off_request)

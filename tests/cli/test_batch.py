@@ -214,9 +214,9 @@ def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Pat
     small = moot("batch", claims, *MODEL, "--out", tmp_path / "small", "--budget", 50)
     assert "Not all rows have a verdict: a ceiling for all rows is reached; raise it" in " ".join(small.stdout.split())
     assert "Run the same command again" not in small.stdout
-    assert "not to be trusted" not in small.stderr
+    assert "do not trust" not in small.stderr
     fake = moot("batch", claims, *options, tmp_path / "fake", "--model", "fake:1")
-    assert "the verdicts are not to be trusted. Name a model with --model." in " ".join(fake.stderr.split())
+    assert "do not trust its verdicts. Name another with --model." in " ".join(fake.stderr.split())
 
 
 def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tmp_path: Path) -> None:

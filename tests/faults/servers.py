@@ -206,7 +206,7 @@ def plant_pickles(folder: Path, quick: bool) -> Result:
 FAULTS = [
     Fault(
         "kill -9 and SIGTERM of the API server",
-        "`moot serve` is killed at random moments of debates that nobody watches; the next server resumes them",
+        "`moot serve` is killed at random moments of debates without a client; the next server resumes them",
         "all debates end with the answer of an undisturbed run; only calls without a usable answer are paid again",
         kill_server(start_unwatched),
     ),
