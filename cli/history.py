@@ -312,6 +312,6 @@ def _corpus_facts(name: str) -> dict[str, Any]:
     except MootError as error:
         return {"name": name, "passages": None, "encoder": None, "state": f"damaged: {error.detail}"}
     if manifest is None:
-        return {"name": name, "passages": None, "encoder": None, "state": "comes with moot, not built yet"}
+        return {"name": name, "passages": None, "encoder": None, "state": "comes with moot; encoded when first searched by meaning"}
     state = "complete" if manifest.complete else "not complete: index it again"
     return {"name": name, "passages": manifest.passages, "encoder": manifest.encoder, "state": state}

@@ -87,7 +87,8 @@ class Stop:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
-            os.write(2, b"moot: stopping. Press Ctrl-C again to end now.\n")  # a stream may be in the middle of a write
+            again = b" Press Ctrl-C again to end now." if number == signal.SIGINT else b""
+            os.write(2, b"moot: stopping." + again + b"\n")  # a stream may be in the middle of a write
             self._run_action()
 
 

@@ -86,6 +86,8 @@ def debate_and_print(
             print(f"moot: {document['beside']['error']['detail']}", file=sys.stderr)  # noqa: T201
     if document["status"] == "interrupted" or is_control_interrupted(document):
         print(interrupted_message(document, setup.use, out), file=sys.stderr)  # noqa: T201
+    elif out is not None and not as_json:
+        print(f"moot: the result is in {out}.", file=sys.stderr)  # noqa: T201
     runner.run(end_in_ledger(document, setup.use))
     if stop.signal or threads.busy:
         end_now(exit_code(document, stop))

@@ -36,6 +36,8 @@ KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as function
 """The sections of a package's page."""
 KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
 """The globals of the program that finds the keys of nodes."""
+RANKED_LAST = "---\nsearch:\n  boost: 0.3\n---"
+"""The front matter of pages of names: a search for a word shows the pages that explain it first."""
 
 
 def systems_table(columns: dict[str, str]) -> str:
@@ -76,7 +78,7 @@ def package_page(name: str) -> str:
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for public in package.__all__:
         kinds[section_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
-    parts = [f"# {package.__name__}", inspect.getdoc(package) or ""]
+    parts = [RANKED_LAST, f"# {package.__name__}", inspect.getdoc(package) or ""]
     for kind, names in kinds.items():
         before = [KEYS["section"]()] if kind == "Nodes" else []
         parts += [f"## {kind}", *before, *names] if names else []

@@ -12,6 +12,7 @@ DEBATE_COLUMNS = (
     "decision",
     "error",
     "rounds",
+    "stop_reason",
     "calls",
     "tokens",
     "usd",

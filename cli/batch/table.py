@@ -42,6 +42,8 @@ class Summary:
     complete: int = 0
     """Rows with a verdict from every system."""
     statuses: Counter[str] = field(default_factory=Counter)
+    cut_short: int = 0
+    """Verdicts of debates that a ceiling ended early."""
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     first: list[TableRow] = field(default_factory=list)
     failed: list[TableRow] = field(default_factory=list)
@@ -57,6 +59,7 @@ class Summary:
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
         self.complete += len(done) == len(row.outcomes)
+        self.cut_short += sum(one.get("stop_reason") == "budget_exhausted" for one in done.values())
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
             if outcome is not None and outcome["status"] != "done":
@@ -168,6 +171,14 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     text = f"{summary.complete:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
     reports = "; its folder also has the reports (ID.html)" if summary.statuses["done"] else ""
     console.print(Text(f"{text}. The table: {folder / FILE}{reports}", style="bold"), soft_wrap=True)
+    if summary.cut_short:
+        verdicts = (
+            "1 verdict is from a debate"
+            if summary.cut_short == 1
+            else f"{summary.cut_short:,} verdicts are from debates"
+        )
+        text = f"{verdicts} that a ceiling ended early (stop_reason is budget_exhausted in the table)."
+        console.print(Text(text, style="yellow"), soft_wrap=True)
     if why:
         lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows have a verdict"
         console.print(Text(f"{lead}: {why}.", style="yellow"), soft_wrap=True)

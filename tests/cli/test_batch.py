@@ -219,6 +219,16 @@ def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Pat
     assert "do not trust its verdicts. Name another with --model." in " ".join(fake.stderr.split())
 
 
+def test_verdicts_that_a_ceiling_cut_short_are_counted(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    words = ["batch", write_claims(tmp_path, CLAIMS[:2]), "--out", tmp_path / "out", "--model", "openai:stub"]
+    done = moot(*words, "--graph", "society_of_minds", "--set", "max_calls=4")
+    assert [(row["status"], row["stop_reason"]) for row in table_of(tmp_path / "out")] == [
+        ("done", "budget_exhausted")
+    ] * 2
+    assert "2 verdicts are from debates that a ceiling ended early" in " ".join(done.stdout.split())
+
+
 def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     out, claims = tmp_path / "out", [*CLAIMS[:6], "Deadly is this claim.", *CLAIMS[6:12]]

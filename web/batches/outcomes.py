@@ -58,6 +58,7 @@ class Outcome:
     error: str = ""
     kind: str = ""
     rounds: int | None = None
+    stop_reason: str | None = None
     calls: int = 0
     tokens: int = 0
     usd: float | None = None
@@ -122,6 +123,7 @@ def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
         error=in_words(error.get("detail") or ""),
         kind=error.get("kind") or "",
         rounds=document["rounds"],
+        stop_reason=document["stop_reason"],
         calls=len(calls),
         tokens=tokens_of(calls),
         usd=cost_of(calls, read_prices()),
