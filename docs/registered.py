@@ -36,7 +36,7 @@ KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as function
 """The sections of a package's page."""
 KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
 """The globals of the program that finds the keys of nodes."""
-RANKED_LAST = "---\nsearch:\n  boost: 0.3\n---"
+RANKED_LAST = "---\nsearch:\n  boost: 0.02\n---"
 """The front matter of pages of names: a search for a word shows the pages that explain it first."""
 
 
