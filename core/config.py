@@ -32,10 +32,10 @@ KEYS = {
     "graph": Key("MOOT_GRAPH", "The debate system."),
     "embedder": Key("MOOT_EMBEDDER", "Text encoder."),
     "corpus": Key("MOOT_CORPUS", "The corpus to read."),
-    "budget": Key("MOOT_BUDGET", "Most tokens of a debate.", int),
-    "max_cost": Key("MOOT_MAX_COST", "Most USD of a debate.", float),
-    "max_calls": Key("MOOT_MAX_CALLS", "Most calls of a debate.", int),
-    "max_seconds": Key("MOOT_MAX_SECONDS", "Most seconds of a debate.", float),
+    "budget": Key("MOOT_BUDGET", "Maximum number of tokens of a debate.", int),
+    "max_cost": Key("MOOT_MAX_COST", "Maximum cost of a debate, in USD.", float),
+    "max_calls": Key("MOOT_MAX_CALLS", "Maximum number of calls to models in a debate.", int),
+    "max_seconds": Key("MOOT_MAX_SECONDS", "Maximum time of a debate, in seconds.", float),
     "ledger": Key("MOOT_LEDGER", "How the ledger is used: record, reuse, replay, off."),
     "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
 }
@@ -116,13 +116,14 @@ def checked_value(name: str, value: Any) -> Any:
 
 
 def write_config(values: dict[str, Any]) -> Path:
-    """Replaces the file; only this user can read it. Blocking.
+    """Replaces the file. If it is new, only this user can read it. Blocking.
 
     Args:
-        values: by key.
+        values: the value of each key; keys that are left out are not set.
 
     Raises:
-        UserError, WorldError: it cannot be written.
+        UserError: a key or a value is invalid, or the folder cannot be created.
+        OSError: the file cannot be written.
     """
     file = config_file()
     for name, value in values.items():

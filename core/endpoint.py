@@ -133,7 +133,7 @@ def is_loopback(url: str) -> bool:
 class Limits:
     """Limits of an endpoint: requests per call, seconds per request, concurrent calls and calls per minute.
 
-    A request that is refused with HTTP 429 does not count as an attempt; a call is retried for at most ``max_wait``
+    A request that is refused with HTTP 429 does not count as an attempt: it is repeated for at most ``max_wait``
     seconds.
     """
 

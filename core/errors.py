@@ -173,9 +173,10 @@ class ReplyError(WorldError):
 
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
-    """A call that was not made, because too little of a ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) is
-    left; or a call that was sent, but whose reply was not awaited, because `max_seconds` was used up; or a call whose
-    reply was lost, and that could not be repeated within the ceilings.
+    """A ceiling (`budget`, `max_cost`, `max_calls`, `max_seconds`) prevented a call or ended it.
+
+    Too little was left to make the call, or to repeat a call whose reply was lost; or `max_seconds` was used up before
+    the reply arrived.
     """
 
     def __init__(self, detail: str) -> None:
@@ -187,7 +188,10 @@ BUDGET_EXHAUSTED = "budget_exhausted"
 
 
 def copy_error(error: Exception) -> Exception:
-    """A copy of an error for each of several waiting callers, because each adds its own traceback."""
+    """A copy of a MootError for one of several waiting callers, because each adds its own traceback.
+
+    Other errors are returned unchanged.
+    """
     return error_from_record(error.record("")) if isinstance(error, MootError) else error
 
 

@@ -96,7 +96,7 @@ def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Itera
 
 
 def check_writable(file: Path) -> None:
-    """Checks, before the work begins, that `write_atomically` can write the result document. Blocking.
+    """Checks, before the work begins, that `write_atomically` can write a file. Blocking.
 
     Raises:
         UserError: it cannot be written.

@@ -7,9 +7,9 @@ import threading
 from importlib import import_module
 from typing import Any
 
-# Imported at start, because of a race: chromadb first imports numpy.typing, and Python does not wait until another
-# thread has finished importing numpy (one in which orjson serialises, for example). Both threads then see
-# half-initialised modules and fail for the rest of the process.
+# Imported at the start, because of a race: one thread imports chromadb, which imports numpy.typing first, while another
+# thread imports numpy, for example because orjson serialises a value. Python does not make them wait for each other:
+# both threads see half-initialised modules, and their imports fail for the rest of the process.
 import numpy  # noqa: F401
 from moot.core.errors import UserError
 
@@ -19,8 +19,8 @@ _importing = threading.RLock()
 def imported(name: str) -> Any:
     """A module, imported on first use.
 
-    One thread imports at a time. If two threads import packages that depend on each other, Python gives them
-    half-initialised modules instead of a deadlock, and the imports sometimes fail.
+    One thread imports at a time. Without this rule, two threads that import packages which depend on each other would
+    get half-initialised modules (Python prefers these to a deadlock), and the imports would sometimes fail.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):

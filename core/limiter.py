@@ -49,7 +49,7 @@ class Share(Protocol):
     def report_long_wait(self, name: str, seconds: float) -> str:
         """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source, so that no process calls it.
 
-        Returns what a user can do to end it, for the error; empty for nothing.
+        Returns advice on how to end the wait, which is appended to the error's text; empty if there is none.
         """
         ...
 
@@ -107,7 +107,7 @@ class Limiter:
         return self._running + len(self._waiting)
 
     def start_waiting(self) -> None:
-        """Starts waiting calls; to be called after the granted share has changed."""
+        """Starts calls that wait. It must be called after the granted share has changed."""
         self._start_waiting()
 
     def _max_concurrency(self, limits: Limits) -> int:
@@ -129,7 +129,7 @@ class Limiter:
         """Waits for the call's turn.
 
         Raises:
-            WorldError: the endpoint asks for a longer wait than we accept.
+            WorldError: the endpoint asks for a longer wait than we accept, or the call has waited for ``max_wait``.
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
@@ -210,15 +210,15 @@ class Limiter:
             self._end_long_waits(now, WorldError(text, kind="rate_limited", retryable=True, retry_after=wait))
 
     def close_elsewhere(self, name: str, wait: float, advice: str = "") -> None:
-        """Lets calls of a model or a source fail or wait, because the endpoint asked another process for a long wait.
+        """Makes calls of a model or a source fail or wait, because the endpoint asked another process for a long wait.
 
         Args:
             name: the model or the source.
             wait: seconds during which it must not be called.
-            advice: what to do, for the error.
+            advice: advice on how to end the wait, appended to the error's text.
         """
         until = asyncio.get_running_loop().time() + wait
-        if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise it is known
+        if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise the wait is already known
             text = f"{without_user(self.address)} asked another process for a long wait.{advice}"
             self._closed[name] = (
                 until,
@@ -295,7 +295,7 @@ class Slot:
         requests: the number of requests that were made.
         refusal: the last refusal with HTTP 429; None if there was none.
         since: the event loop's time of the first refusal.
-        rejected: whether the last request was not made, because the endpoint asks for too long a wait.
+        rejected: whether the last request was not sent, because it would have had to wait too long.
     """
 
     __slots__ = (

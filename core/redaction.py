@@ -43,8 +43,8 @@ Keys = tuple[tuple[str, str], ...]
 def environment_keys() -> Keys:
     """The keys in the environment, in all spellings that addresses and JSON use; longest first.
 
-    Keys are also a user's password in an address (``OPENAI_BASE_URL``, a proxy's address), and the value of a header in
-    ``OPENAI_CUSTOM_HEADERS`` if its name marks a secret.
+    A user's password in an address (``OPENAI_BASE_URL``, a proxy's address) counts as a key, and so does the value of a
+    header in ``OPENAI_CUSTOM_HEADERS`` if its name marks a secret. Keys of fewer than 8 characters are left out.
     """
     return _find_keys(tuple(os.environ.items()))
 
@@ -94,7 +94,8 @@ def redact(text: str, keys: Keys | None = None) -> str:
 
     Args:
         text: the text.
-        keys: as `environment_keys` returns them, if many texts are redacted.
+        keys: as `environment_keys` returns them, for callers that redact many texts; by default those in the
+            environment now.
     """
     for value, replacement in environment_keys() if keys is None else keys:
         text = text.replace(value, replacement)

@@ -14,7 +14,7 @@ from moot.core.lazy import imported
 from moot.core.redaction import redact
 
 LATEST_RETRY = 1e9
-"""Seconds, 32 years: a longer wait counts as this one, because clocks and databases cannot represent some of them."""
+"""The longest wait in seconds (32 years). A longer wait is cut to it, because clocks and databases have limits."""
 
 
 def retry_after_seconds(value: str | None) -> float | None:
@@ -50,20 +50,20 @@ def _explain_other_client(error: BaseException, endpoint: Endpoint, model: str) 
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
-    for one in causes:
-        response = getattr(one, "response", None)
-        body = getattr(one, "body", None)
-        reason = body["error"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else body or str(one)
+    for cause in causes:
+        response = getattr(cause, "response", None)
+        body = getattr(cause, "body", None)
+        reason = body["error"] if isinstance(body, dict) and isinstance(body.get("error"), dict) else body or str(cause)
         if isinstance(response, dict):  # botocore's
             meta = response.get("ResponseMetadata") or {}
             status, headers, found = meta.get("HTTPStatusCode"), meta.get("HTTPHeaders") or {}, response.get("Error")
             reason = (
-                {"message": found.get("Message"), "code": found.get("Code")} if isinstance(found, dict) else str(one)
+                {"message": found.get("Message"), "code": found.get("Code")} if isinstance(found, dict) else str(cause)
             )
         else:
             headers = getattr(response, "headers", None) or {}
-            status = getattr(one, "status_code", None) or getattr(response, "status_code", None)
-            status = status or getattr(one, "code", None)
+            status = getattr(cause, "status_code", None) or getattr(response, "status_code", None)
+            status = status or getattr(cause, "code", None)
         if type(status) is int and 400 <= status < 600:
             return explain_status(status, headers, reason, endpoint, model)
         if status == 200 and body:  # an error in a stream that had begun

@@ -3,8 +3,8 @@
 Each endpoint that has refused a call has a file. Its modification time is the moment until which no process calls the
 endpoint; its content is the pace, in calls per second, of the process that was refused, or 0 if the endpoint only asked
 for a wait. A wait of more than a minute, such as the rest of a day's quota, has a file for the model or the source that
-it is for. Whether these times have changed is read before each call, which takes about four microseconds; no process
-has to run for the others.
+it is for. Before each call, a process reads whether these times have changed, which takes about four microseconds. No
+separate server process is needed.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Throttle:
 
     @property
     def room(self) -> float:
-        """Most concurrent calls, at least 1."""
+        """Most concurrent calls, at least 1; infinite if they are not limited."""
         if self._accepted == math.inf:
             return math.inf
         growth = 1.0 if self._first else max(1 / 8, (1 - SHRINK) * self._accepted / PLATEAU)
@@ -52,7 +52,7 @@ class Throttle:
 
     @property
     def pace(self) -> float:
-        """Most calls per second."""
+        """Most calls per second; infinite if they are not limited."""
         if self._first:
             return self._pace * SHRINK * math.exp2(self._successes / 8)
         return self._pace * (1 + (1 - SHRINK) * (self._successes / PLATEAU - 1) ** 3)

@@ -173,7 +173,7 @@ async def index_passages(
             document replace all passages of its earlier versions.
         encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches; an existing corpus accepts only
             its own.
-        progress: called after each batch with the passages seen and the passages encoded so far.
+        progress: called after each batch with the numbers of passages seen and encoded so far.
         fill: encodes and stores the passages; by default in this process.
 
     Raises:
@@ -194,8 +194,8 @@ async def _build(
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
         check_encoder(known, encoder)
-    tool = NoEncoder() if encoder == NO_ENCODER else await open_encoder(encoder)
-    dimension = len((await tool.embed(["dimension"]))[0])
+    text_encoder = NoEncoder() if encoder == NO_ENCODER else await open_encoder(encoder)
+    dimension = len((await text_encoder.embed(["dimension"]))[0])
     if known is not None:
         check_dimension(known, dimension)
     ids: dict[tuple[str, str], set[str]] = {}
@@ -207,10 +207,10 @@ async def _build(
         )
     if known is not None and known.complete:
         await asyncio.to_thread(_open_complete, store, known)  # otherwise new passages could hide lost ones
-    begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
+    begun = Manifest(name, text_encoder.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()
-    await fill(Target(name, collection, tool, dimension), chain([batch], batches), progress)
+    await fill(Target(name, collection, text_encoder, dimension), chain([batch], batches), progress)
     if known is not None:
         await asyncio.to_thread(_delete_earlier, name, collection, ids)
     digest = await asyncio.to_thread(lambda: digest_of(_read_passages(name, collection)))
@@ -285,7 +285,10 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
 
 def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
-    """Opens a corpus's collection, and checks that it has as many passages as the manifest says. Blocking."""
+    """Opens a corpus's collection, and checks that it is complete. Blocking.
+
+    It must have at least as many passages as its manifest says, and the first and the last must have vectors.
+    """
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
@@ -320,15 +323,15 @@ def _find_corpus(name: str) -> Manifest:
 async def _build_demo(name: str, encoder: str) -> Manifest:
     """Builds a demo corpus for an encoder if it is missing; if several processes need it, the others wait."""
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
-    store = name + suffix
-    manifest = await asyncio.to_thread(read_manifest, store)
+    corpus = name + suffix
+    manifest = await asyncio.to_thread(read_manifest, corpus)
     if manifest is not None and manifest.complete:
         return manifest
-    async with await asyncio.to_thread(_lock, store):
-        manifest = await asyncio.to_thread(read_manifest, store)
+    async with await asyncio.to_thread(_lock, corpus):
+        manifest = await asyncio.to_thread(read_manifest, corpus)
         if manifest is not None and manifest.complete:
             return manifest
-        return await _build(store, await asyncio.to_thread(demo_passages, name), encoder, lambda stored, encoded: None)
+        return await _build(corpus, await asyncio.to_thread(demo_passages, name), encoder, lambda stored, encoded: None)
 
 
 def _lock(name: str) -> Any:

@@ -147,10 +147,10 @@ class VectorCache:
 class SentenceEncoder(VectorCache):
     """A sentence-transformers model in this process.
 
-    The model computes in bfloat16 if the processor does (cosines then differ by less than 0.01). Debates wait for short
-    lists (queries, claims, questions), so short lists do not wait for long ones (a corpus). Short lists that arrive at
-    the same moment, or while a batch is computed, share a batch. Their vectors are cached, because debates use the same
-    texts again; concurrent requests for one text share one computation.
+    The model computes in bfloat16 if the processor supports it (cosines then differ by less than 0.01). Debates wait
+    for short lists (queries, claims, questions), so short lists do not wait for long ones (a corpus). Short lists that
+    arrive at the same moment, or while a batch is computed, share a batch. Their vectors are cached, because debates
+    use the same texts again; concurrent requests for one text share one computation.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -260,7 +260,7 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
     """Faster versions of `encode` for short and for long lists: they use reduced precision and a traced model.
 
     A traced model computes without Python from end to end. Otherwise a busy event loop and the model would compete for
-    Python's lock between the model's hundreds of small steps. If a model cannot be traced, or its traced vectors
+    the GIL between the model's hundreds of small steps. If a model cannot be traced, or its traced vectors
     differ, both versions are `encode`.
     """
     torch = imported("torch")
@@ -376,12 +376,12 @@ def _load(name: str) -> SentenceEncoder:
 class EndpointEncoder(VectorCache):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
-    def __init__(self, name: str, model: str, line: Connection, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, connection: Connection, limits: Limits) -> None:
         super().__init__()
         self.name = name
         self._model = model
-        self._line = line
-        self._endpoint = line.endpoint
+        self._connection = connection
+        self._endpoint = connection.endpoint
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
@@ -427,7 +427,7 @@ class EndpointEncoder(VectorCache):
 
     async def _request(self, texts: list[str]) -> list[Vector]:
         body = {"input": texts, "model": self._model, "encoding_format": "base64"}
-        reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
+        reply = await self._connection.post("/embeddings", body, LONGEST_VECTORS)
         try:
             vectors = [decode_vector(piece["embedding"]) for piece in reply["data"]]
             if not vectors:
@@ -462,7 +462,7 @@ def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
         WorldError: a vector has no direction: it is not a list of finite numbers, or all its numbers are 0.
     """
     np = imported("numpy")
-    problem = "The encoder returned a vector without a direction. Try again, or use another encoder."
+    problem = "The encoder returned a vector that is zero or not finite. Try again, or use another encoder."
     try:
         rows = [np.asarray(vector, dtype=float) for vector in vectors]
         norms = [float(np.sqrt(row @ row)) for row in rows]

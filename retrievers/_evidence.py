@@ -214,7 +214,7 @@ def mark_left_out(piece: Evidence) -> Evidence:
 
 
 def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The pieces that were given with the claim, or added by a person later."""
+    """The active pieces (see `active_evidence`) that were given with the claim, or added by a person later."""
     return [piece for piece in active_evidence(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 
@@ -249,7 +249,7 @@ def _merge_shown(known: Evidence, new: Evidence) -> None:
 
 
 def joined_spans(spans: Iterable[Sequence[int]], text: str) -> list[list[int]]:
-    """Parts of a text in its order; parts that overlap or have only white space between them are joined."""
+    """Parts of a text, sorted by position; parts that overlap or have only white space between them are joined."""
     joined: list[list[int]] = []
     for start, end in sorted((start, end) for start, end in spans):
         if joined and not text[joined[-1][1] : start].strip():

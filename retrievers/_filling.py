@@ -28,13 +28,13 @@ class Target:
 
 
 Progress = Callable[[int, int], None]
-"""Called with the passages seen and the passages encoded so far."""
+"""Called with the numbers of passages seen and encoded so far."""
 Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
-"""A function that stores all passages of some batches."""
+"""A function that stores all passages of the given batches."""
 
 
 async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-    """Stores those passages that are not stored yet, in this process.
+    """Stores the passages that are not stored yet, in this process.
 
     While a batch is encoded, the previous one is written, and the encoding of the next one begins.
     """
@@ -96,13 +96,13 @@ async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
 
 
 async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
-    """Stores those passages that are not stored yet in a corpus that another process builds. Returns their number.
+    """Adds passages to a corpus that another process builds. Returns the number of passages that were not stored yet.
 
     Args:
         name: the corpus, on a Chroma server.
         encoder: its encoder's name.
         dimension: the length of its vectors.
-        passages: some of its passages.
+        passages: the passages to add.
 
     Raises:
         UserError: the corpus no longer exists, or this machine does not have the encoder.
@@ -153,7 +153,10 @@ def store_passages(name: str, collection: Any, passages: list[Passage], vectors:
 
 
 def metadata_of(passage: Passage) -> dict[str, str]:
-    """Title, source, url and date of a passage; the source is always present because Chroma rejects empty metadata."""
+    """The fields of a passage that have a value, without its id and text.
+
+    The source is always present, because Chroma rejects empty metadata.
+    """
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
     fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
     fields |= {"fetched": passage.fetched, "sha256": passage.sha256}

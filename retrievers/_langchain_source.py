@@ -63,7 +63,7 @@ def import_retriever(given: str) -> Any:
     )
     if not isinstance(found, kinds):
         why = f"is a {type(found).__name__}, not a LangChain retriever or vector store"
-        raise retriever_error(given, why, "Name such an object; if there is a factory, call it in the module")
+        raise retriever_error(given, why, "If it is a factory, call it in the module, and name the result")
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from moot.retrievers._encoders import Vector
 
 NO_ENCODER = "none"
-"""The encoder's name of a corpus without vectors."""
+"""The name that a corpus without vectors has in place of an encoder's name."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS passages (
     id TEXT PRIMARY KEY, text TEXT NOT NULL, source TEXT NOT NULL, metadata TEXT NOT NULL

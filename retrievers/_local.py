@@ -35,7 +35,7 @@ Found = list[tuple[str, dict[str, str], float]]
 """Results of dense search: text, metadata, and distance."""
 
 DENSE_WEIGHT = 0.65
-"""The weight of dense search in `fuse`; it and `K1` were tuned on the data's `rest` queries, see docs/figures.md."""
+"""The weight of dense search in `fuse`. It and `K1` were tuned on the benchmarks' split `rest`; see docs/figures.md."""
 K1, B = 1.2, 0.75
 """BM25's parameters in hybrid search."""
 CANDIDATES = 100
@@ -68,8 +68,8 @@ async def open_chroma(
 
     async def make() -> ChromaRetriever:
         await asyncio.to_thread(check_vectors, corpus)
-        tool = await open_encoder(encoder, limits)
-        return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
+        text_encoder = await open_encoder(encoder, limits)
+        return ChromaRetriever(await open_corpus(corpus, text_encoder.name), text_encoder, corpus)
 
     state = await state_of(corpus, recent=recent)
     key = ("chroma", corpus, encoder, limits)
@@ -283,7 +283,7 @@ class LexicalIndex:
     Args:
         corpus: the corpus's name, for errors.
         texts: one text per passage.
-        k1: how fast further occurrences of a word stop counting.
+        k1: how much further occurrences of a word count; if it is 0, only the first counts.
         b: how strongly long texts are penalised, from 0 to 1.
         stem: whether words are compared by their stems (Porter's second algorithm).
     """

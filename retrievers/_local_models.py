@@ -83,9 +83,9 @@ def load_alone(load: Callable[[str], T], name: str) -> T:
 def check_hub(name: str) -> None:
     """If a model is not on this machine, asks the Hugging Face hub once whether it exists, and raises the hub's error.
 
-    Without this check, loading the model would retry for minutes if there is no network. It is made before the
-    libraries that load models are imported, which takes seconds. Without huggingface_hub, which they need, it does
-    nothing.
+    Without this check, loading the model would retry for minutes if there is no network. The check comes before the
+    import of the libraries that load models, because this import takes seconds. If huggingface_hub, which they need, is
+    not installed, the check does nothing.
     """
     if Path(name).exists() or find_spec("huggingface_hub") is None:
         return

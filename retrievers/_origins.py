@@ -105,7 +105,8 @@ def pool_results(
         found: the results of each source, best first.
         rules: filters and limits.
         retrieved: the time of the search.
-        share: largest share of one origin, above 0 to 1, in the list and in the list with the pool; see `within_share`.
+        share: largest share of one origin (above 0, at most 1), in the list and in the list with the pool; see
+            `within_share`.
         pool: the earlier pieces.
 
     Returns:
@@ -132,7 +133,7 @@ def within_share(
 
     Args:
         pieces: the candidates, best first.
-        share: largest share of one origin, above 0 to 1.
+        share: largest share of one origin (above 0, at most 1).
         pool: the earlier pieces.
         k: most pieces of each source; None for any number.
 
@@ -195,9 +196,9 @@ def _source(piece: Evidence) -> str:
 
 
 def _is_bound(piece: Evidence, name: str) -> bool:
-    """Whether a piece must never exceed the share of its origin.
+    """Whether the share of a piece's origin is a strict limit.
 
-    It may if its only origin is a document of a corpus without an address.
+    It is not strict if the piece's only origin is a document of a corpus, and the document has no address.
     """
     return origin_names(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)

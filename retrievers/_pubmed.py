@@ -1,6 +1,6 @@
 """PubMed: abstracts of biomedical papers, from NCBI's E-utilities (https://www.ncbi.nlm.nih.gov/books/NBK25499/).
 
-No key is needed; ``NCBI_API_KEY`` (more searches per second) and ``NCBI_EMAIL`` are sent if they are set,
+No key is needed; ``NCBI_API_KEY`` (more searches per second) and ``NCBI_EMAIL`` are sent if they are set;
 ``PUBMED_BASE_URL`` sets another address of the same API.
 """
 

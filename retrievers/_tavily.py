@@ -67,7 +67,8 @@ class TavilyRetriever(WebRetriever):
 
     async def _client(self) -> Any:
         key, base_url = self.source.key(), self.source.address()
-        http = await open_client(self.source, Reply.model_validate_json)  # Tavily's client adds missing results
+        # Checked before Tavily's client reads the answer, because the client adds an empty list if results are missing.
+        http = await open_client(self.source, Reply.model_validate_json)
 
         def make() -> Any:
             return imported("tavily").AsyncTavilyClient(key, api_base_url=base_url, client_source="moot", client=http)

@@ -344,7 +344,7 @@ class WebRetriever(ABC):
 
 
 def last_day(published_before: str | None) -> date | None:
-    """The day before ``published_before``, a date in ISO form; None without one.
+    """The day before ``published_before``, a day in ISO form; None if it is None.
 
     Raises:
         UserError: it is not a day.

@@ -1,7 +1,7 @@
 """The ledger of calls: it stores debates and the results of their calls in one file, so that no call is paid for twice.
 
-The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread writes it, all queued
-jobs in one transaction, so that the event loop never waits for the disk. A result is durable once
+The file is ``$MOOT_HOME/ledger.sqlite``; several processes may use it at once. A separate thread writes it, so that
+the event loop never waits for the disk; it runs all queued jobs in one transaction. A result is durable once
 `CallLedger.store_call` has returned, however the process ends. A power failure may lose the last seconds of writes
 (SQLite's ``synchronous=NORMAL``); the file stays consistent.
 """
@@ -164,15 +164,16 @@ class CallLedger:
             input: the graph's input, as a JSON value.
             settings: its settings, as a JSON value; values that look like keys are not stored.
             adopt: whether to resume the newest debate with the same graph, input, settings and version that was
-                interrupted or failed.
-            id: the debate's id: a known one is resumed (a finished one is run again), otherwise the new debate gets it.
+                interrupted or failed. It has no effect if an id or an idempotency key is given.
+            id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
+                new debate gets this id. By default, a random id.
             idempotency_key: a name that makes two equal requests one debate; `DebateStart.owned` tells whether this
                 request runs it.
             person: the owner of the debate, on a server with users.
             run: the id of the server's run that begins it.
 
         Raises:
-            UserError: the debate with this id runs elsewhere, or the idempotency key belongs to another request.
+            UserError: the debate with this id is already running, or the idempotency key belongs to another request.
         """
         self._keys = environment_keys()
         request = Request(
@@ -242,7 +243,7 @@ class CallLedger:
         await self._do(lambda file: file.delete(id))
 
     async def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with an idempotency key."""
+        """The debate with this idempotency key; None if there is none."""
         return await self._do(lambda file: file.find_by_idempotency_key(idempotency_key))
 
     async def record_run(self, id: str, thread: str, run: str) -> None:
@@ -264,7 +265,7 @@ class CallLedger:
         return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
-        """The stored result of a resumed debate for a key, without waiting; None for a new debate."""
+        """The result that a resumed debate has stored for a key, without waiting; None if there is none."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else stored_call(entry)
 
@@ -287,7 +288,7 @@ class CallLedger:
     ) -> None:
         """Stores the results of several calls, each with its key, as `store_call` does.
 
-        If some cannot be stored, the others are, and the first error is raised.
+        If the ledger cannot store some of them, it still stores the others; then the first error is raised.
         """
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
@@ -298,7 +299,7 @@ class CallLedger:
             raise errors[0]
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
-        """The newest entry for a key in any debate; an entry of the debate ``prefer`` has priority.
+        """The newest entry for a key in any debate, or None; an entry of the debate ``prefer`` has priority.
 
         Args:
             key: the key of the call.

@@ -170,7 +170,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over a debate, or inserts a new one, in a transaction."""
+        """Takes over an existing debate, or inserts a new one. The caller opens the transaction."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -316,7 +316,7 @@ class LedgerFile:
         )
 
     def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """The spending of each debate that has begun, by its id, with lost calls: tokens, USD, calls."""
+        """Tokens, USD and calls of each debate that has entries, by its id. Calls with lost replies count, too."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -336,7 +336,7 @@ class LedgerFile:
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with an idempotency key."""
+        """The debate with this idempotency key; None if there is none."""
         rows = self._rows("SELECT id FROM debates WHERE idempotency_key = ?", idempotency_key)
         return next((debate for row in rows for debate in self.debates(id=row["id"])), None)
 
@@ -351,7 +351,7 @@ class LedgerFile:
         )
 
     def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """The thread and the run of each debate on a server, newest first; of one thread's debates if it is given."""
+        """The thread and the run of each debate on a server, newest first; with ``thread``, only its debates."""
         rows = self._rows(
             "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
             thread or "",
@@ -367,7 +367,7 @@ class LedgerFile:
         """
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
-                # One statement: each one releases Python's lock, and a busy event loop is slow to return it.
+                # One statement for all rows: each statement releases the GIL, and a busy event loop returns it late.
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
                 count = next(count for count in ROWS if count >= len(rows))
                 rows += [NO_ROW] * (count - len(rows))
@@ -384,7 +384,7 @@ class LedgerFile:
         return self._entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The newest entry for a key in any debate; an entry of the debate ``prefer`` has priority.
+        """The newest entry for a key in any debate, or None; an entry of the debate ``prefer`` has priority.
 
         Args:
             hash: the key's hash.
@@ -399,7 +399,7 @@ class LedgerFile:
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The entry of a key's kind that shares the most parts with it; the newest, if several do.
+        """The entry of a key's kind that shares the most parts with it, or None; the newest if several do.
 
         Only the newest ``limit`` entries are searched: those of one debate if it is given, else those of all debates.
         """

@@ -25,7 +25,7 @@ class Owner:
         self._lock: FileLock | None = None
 
     def acquire(self) -> None:
-        """Locks a file until the process ends, unless it has done so already."""
+        """Locks a file until `release` or the end of the process, unless it is locked already."""
         if self._lock is None:
             owner = new_id()
             lock = self._lock_of(owner)

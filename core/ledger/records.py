@@ -83,7 +83,7 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
 
 
 def fingerprint_of(graph: str, input: Any, settings: Any, version: str | None = None) -> str:
-    """The hash of a debate's graph, input, settings without `CEILINGS`, and moot version (by default this one)."""
+    """The hash of a debate's graph, input, settings without `CEILINGS`, and moot version (None: the installed one)."""
     settings = without_ceilings(settings)
     return hashlib.sha256(canonical([KEY_VERSION, version or moot_version(), graph, input, settings])).hexdigest()
 
@@ -189,7 +189,11 @@ class Debate:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The result of one call. ``about`` describes the call (role, model); ``value`` has its stored form."""
+    """The result of one call.
+
+    ``about`` describes the call (role, model). ``created`` is in seconds since 1970. ``value`` is packed (see
+    `moot.core.ledger.values`), and ``size`` is its length in bytes.
+    """
 
     debate: str
     key: Key

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 COMPRESSED = 8192
-"""Least bytes of a value that is compressed."""
+"""Values of at least this many bytes are compressed."""
 
 
 def pack(text: str) -> bytes:
@@ -27,7 +27,7 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
         ValueError: they differ in length.
     """
     if len({*map(len, vectors)}) > 1:
-        raise ValueError("they are vectors of different lengths")
+        raise ValueError("has vectors of different lengths")
     floats = (struct.pack(f"<{len(vector)}f", *vector) for vector in vectors)
     return b"f" + len(vectors).to_bytes(4, "little") + b"".join(floats)
 

@@ -31,8 +31,8 @@ PERMANENT = (
     "invalid port",
     "for connection option",
 )
-"""Texts of connection errors that a retry cannot fix. They have no error code before the server has authenticated the
-user.
+"""Texts of connection errors that a retry cannot fix. Texts are compared, because errors that occur before the server
+has authenticated the user have no error code.
 """
 NAMED_BY = "--queue, --database, MOOT_QUEUE or MOOT_DATABASE"
 TABLES = """
@@ -223,7 +223,7 @@ class Postgres:
     # --- our tables ---------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's earlier ones.
+        """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's tables.
 
         Raises:
             UserError: the tables are from a later version.

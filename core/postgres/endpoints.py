@@ -111,10 +111,10 @@ class SharedEndpoints:
                     await self._refused.wait()
 
     async def report_demand(self, address: str) -> None:
-        """Reports how many concurrent calls of an endpoint this process wants, and updates the number granted.
+        """Reports how many concurrent calls to an endpoint this process wants, and updates the number granted.
 
-        If fewer calls are granted than before, the others become free with the next report: calls may still begin
-        during this one.
+        If fewer calls are granted than before, other processes get the rest only after the next report: this process
+        may still begin calls during this one.
 
         Raises:
             UserError, WorldError: the database cannot be used.
@@ -138,15 +138,15 @@ class SharedEndpoints:
         share.gate.start_waiting()
 
     def _exchange(
-        self, address: str, most: int, wanted: int, leased: int, asked: Waits
+        self, address: str, most: int, wanted: int, leased: int, waits: Waits
     ) -> tuple[int, float, dict[str, float]]:
         """Reports the calls wanted and leased, and the waits that the endpoint asked for. Blocking.
 
         Returns:
-            The calls granted, the seconds for which the endpoint must not be called, and those for which models or
-            sources must not be called, by their names.
+            The calls granted, the seconds for which the endpoint must not be called, and the seconds for which models
+            or sources must not be called, by their names.
         """
-        wait, pace, own_long_waits = asked
+        wait, pace, own_long_waits = waits
 
         def job(cursor: Any) -> tuple[int, float, dict[str, float]]:
             cursor.execute("INSERT INTO moot.endpoints (address) VALUES (%s) ON CONFLICT DO NOTHING", (address,))
@@ -177,9 +177,9 @@ class SharedEndpoints:
             )
             cursor.execute("SELECT holder, most, wanted, granted FROM moot.shares WHERE address = %s", (address,))
             others = {holder: rest for holder, *rest in cursor.fetchall() if holder != self._holder}
-            total = max([most, *(one[0] for one in others.values())])
-            needs = {holder: one[1] for holder, one in others.items() if one[1]} | {self._holder: wanted}
-            free = total - sum(one[2] for one in others.values())
+            total = max([most, *(limit for limit, _, _ in others.values())])
+            needs = {holder: need for holder, (_, need, _) in others.items() if need} | {self._holder: wanted}
+            free = total - sum(held for _, _, held in others.values())
             granted = max(min(fair_share(total, needs, self._holder, int(now / TURN_SECONDS)), free), 0)
             cursor.execute(
                 "INSERT INTO moot.shares VALUES (%s, %s, %s, %s, %s, now()) ON CONFLICT (address, holder) DO UPDATE "

@@ -25,7 +25,7 @@ TASK = "moot.row"
 """The name of procrastinate's task."""
 QUEUE = "moot"
 OVERDUE = "now() - (SELECT silence FROM moot.about)"
-"""SQL for a time. A row is lost if it waited without a job, or its worker did not report it, since before then."""
+"""SQL for a time. A row is lost if it has waited without a job, or its worker has not reported it, since this time."""
 ALONE_AFTER = 2
 """Number of lost workers after which a row is run alone."""
 MOST_LOSSES = 4
@@ -33,11 +33,11 @@ MOST_LOSSES = 4
 CHECKED_ROWS = 200
 """Most rows that are checked for lost jobs, the longest waiting first: to check a million rows would take seconds."""
 BLOCK = 16
-"""The size of a lease from a batch's ceilings, as a multiple of the most that a call may take."""
+"""The size of a lease from a batch's ceilings, as a multiple of the maximum spending of one call."""
 PARTS = 8
 """A lease takes at most 1 / `PARTS` of the rest, so that leases become small before the rest is used up."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
-"""SQL for one amount that the calls of a ledger entry took."""
+"""SQL for one amount that the calls of a ledger entry spent; ``{0}`` is the amount's index in `Spent`."""
 Spent = tuple[float, float, float]
 """Tokens, USD and calls."""
 
@@ -136,7 +136,7 @@ class QueuedRows:
         )
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues rows. Waiting, running and finished rows stay as they are; failed rows are tried again.
+        """Queues new, failed and dropped rows. Other rows keep their status; `ended_rows` returns done rows again.
 
         Args:
             batch: its id.
@@ -189,7 +189,7 @@ class QueuedRows:
         return self._procrastinate
 
     def ended_rows(self, batch: str, limit: int) -> list[EndedRow]:
-        """Rows that have ended and are not marked as collected."""
+        """At most ``limit`` rows of a batch that have ended and are not marked as collected."""
 
         def job(cursor: Any) -> list[EndedRow]:
             cursor.execute(
@@ -211,7 +211,7 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute(query, ([*keys],)))
 
     def state(self, batch: str) -> tuple[dict[str, int], str]:
-        """The number of rows of a batch by status, and why no further row is begun, if it is stopped."""
+        """The number of rows of a batch by status, and the reason why the batch is stopped (empty if it is not)."""
 
         def job(cursor: Any) -> tuple[dict[str, int], str]:
             cursor.execute("SELECT status, count(*) FROM moot.rows WHERE batch = %s GROUP BY 1", (batch,))
@@ -223,7 +223,7 @@ class QueuedRows:
         return found
 
     def activity(self, batch: str) -> tuple[bool, bool, str]:
-        """Whether rows of a batch wait, whether rows run, and why no further row is begun. Faster than `state`."""
+        """Whether rows of a batch wait, whether rows run, and why it is stopped ("" if not). Faster than `state`."""
 
         def job(cursor: Any) -> tuple[bool, bool, str]:
             cursor.execute(
@@ -276,7 +276,7 @@ class QueuedRows:
         return {"waiting": waiting, "running": running}
 
     def workers(self) -> list[tuple[str, int, int]]:
-        """Host, process and number of running rows of each living worker."""
+        """Host, process id and number of running rows of each living worker."""
         query = (
             "SELECT host, pid, (SELECT count(*) FROM moot.rows WHERE worker = workers.id AND status = 'running') "
             "FROM moot.workers WHERE seen > now() - (SELECT silence FROM moot.about) ORDER BY id"
@@ -335,12 +335,12 @@ class QueuedRows:
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records a worker's heartbeat and its rows; False if it was regarded as dead and has lost its rows."""
+        """Records a worker's heartbeat, with the keys of the rows that it runs; False if it was regarded as dead."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
             is_known = bool(cursor.rowcount)
-            cursor.execute(  # rows that were given to it, but whose assignment never reached it
+            cursor.execute(  # the assignment of these rows never reached the worker
                 "UPDATE moot.rows SET status = 'waiting', worker = NULL, queued = NULL WHERE worker = %s "
                 f"AND status = 'running' AND key != ALL(%s) AND touched < {OVERDUE}",
                 (worker, [*keys]),
@@ -384,7 +384,7 @@ class QueuedRows:
         return found
 
     def assign(self, key: str, worker: int) -> AssignedRow | None:
-        """Gives a row to a worker; None if the row is running or has ended, or its batch is stopped."""
+        """Gives a row to a worker; None if another worker runs it, it has ended, or its batch is stopped."""
 
         def job(cursor: Any) -> AssignedRow | None:
             cursor.execute(
@@ -462,8 +462,8 @@ class QueuedRows:
 
         Args:
             batch: its id.
-            least: the least to lease.
-            need: the most that one call may take. `BLOCK` times this is leased, but at most `1 / PARTS` of the rest.
+            least: the smallest lease; if less is left, nothing is leased.
+            need: the maximum spending of one call. `BLOCK` times this is leased, but at most `1 / PARTS` of the rest.
 
         Returns:
             The leased amounts (zero if too little is left), and the rest after the lease.

@@ -27,7 +27,7 @@ INTERVAL = 2.0
 SILENCE = 8
 """Seconds without a heartbeat after which a process counts as dead; less than the service's lease of a run."""
 LOOKUP_PATIENCE = 10.0
-"""Seconds for which a lookup is retried if the database cannot be reached; a debate is retried for longer."""
+"""Seconds for which a lookup is retried if the database cannot be reached. Other operations are retried for longer."""
 ENDED = ("done", "failed", "waiting")
 """Statuses of a debate that ended or waits, rather than being interrupted."""
 IS_ALIVE = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"
@@ -210,7 +210,7 @@ class ServedLedger(PostgresLedger):
         self._postgres.do(lambda cursor: cursor.execute(query, (id,)))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with an idempotency key."""
+        """The debate with this idempotency key; None if there is none."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
         found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), LOOKUP_PATIENCE)
         return self.debates(id=found[0])[0] if found else None

@@ -33,7 +33,7 @@ from moot.retrievers._documents.parse import encoding_marked
 HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable with hosts in a private network that may be fetched, separated by commas."""
 LARGEST = 50 * 2**20
-"""Bytes of an answer, decompressed."""
+"""Most bytes of an answer, decompressed."""
 SECONDS = 60.0
 """Time limit from the first connection to the last byte."""
 REDIRECTS = 5
@@ -41,7 +41,7 @@ CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|t
 """Beginnings of the encodings that are used, by Python's names. Others, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 TRANSLATED = IPv6Network("64:ff9b::/96")
-"""IPv6 addresses that contain an IPv4 address, of any network."""
+"""The addresses of NAT64: their last four bytes are an IPv4 address, which may be private."""
 SUFFIXES = {
     "application/pdf": ".pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
@@ -171,10 +171,10 @@ async def _session() -> AsyncIterator[Any]:
         """A resolver that returns checked addresses; the connection uses one of them."""
 
         async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
-            found = await super().resolve(host, port, family)
-            for one in found:
-                check_public(host, one["host"])
-            return found
+            addresses = await super().resolve(host, port, family)
+            for address in addresses:
+                check_public(host, address["host"])
+            return addresses
 
     try:
         connector = aiohttp.TCPConnector(resolver=Checked(), ssl=await asyncio.to_thread(tls), use_dns_cache=False)

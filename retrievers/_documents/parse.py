@@ -53,15 +53,18 @@ CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})"
 NO_TITLES = ("untitled", "untitled document", "(anonymous)", "unspecified")
 """Titles that programs write into PDF files without a title."""
 AS_ROWS = (
-    "each row is one passage with all of its columns, including one named `text`. If its columns are id, title and "
-    "url of passages, make it .jsonl"
+    "each row is one passage with all of its columns, including one named `text`. If the columns are the "
+    "fields of a passage (id, title, url), convert the file to .jsonl"
 )
 BLOCKS = ("p", "li", "tr", "blockquote", "pre")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 class Part(TypedDict):
-    """A paragraph, a page or a row, with the heading above it (or empty) and its page from 1 (or 0)."""
+    """A paragraph, a page or a row of a document.
+
+    ``heading`` is the heading above it, or empty. ``page`` is its page from 1, or 0 if the document has no pages.
+    """
 
     text: str
     heading: str
@@ -158,8 +161,8 @@ def encoding_marked(content: bytes) -> str | None:
 
 
 def decoded(content: bytes) -> str:
-    """Decodes a text. The encoding is the first that fits: of the byte order mark, UTF-8, that of the HTML declaration,
-    or one guessed from the text.
+    """Decodes a text with the first encoding that fits: the byte order mark's, UTF-8, the HTML declaration's, or an
+    encoding guessed from the text.
 
     Raises:
         UnreadableDocument: its encoding cannot be found.
@@ -185,7 +188,7 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
 
     Args:
         found: the parsed document.
-        name: its title if it has none.
+        name: the title of a document that has none.
     """
     texts: list[dict[str, str]] = []
     before: tuple[str, int] | None = None
