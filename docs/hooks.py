@@ -22,7 +22,7 @@ KINDS = {".py": "python", ".toml": "toml"}
 PLACEHOLDER = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
 MERMAID_PATH = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
-"""Mermaid's subcommands release, from that package, so that neither the build nor a reader's browser downloads it."""
+"""Mermaid's script, from the package `mermaidx`, so that neither the build nor a reader's browser downloads it."""
 CLASS_STYLE = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
     r"docs/([\w/-]+\.md(?:#[\w-]+)?)": r"\1",

@@ -50,7 +50,7 @@ def systems_table(columns: dict[str, str]) -> str:
 
 
 def graphs_reference() -> str:
-    """A section of the reference for each graph, with the class of a system's settings if it has its own class."""
+    """A section of the reference for each graph, with its class of settings unless other graphs share that class."""
     names = DESCRIPTIONS | OTHER_GRAPHS
     return "\n\n".join(f"::: moot.graphs.{n}\n    options:\n      members: [{own_settings(n)}]" for n in names)
 

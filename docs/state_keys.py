@@ -1,8 +1,8 @@
 """The state keys that each public node reads and writes, from the syntax trees of the functions that run.
 
 A node's step is followed into every function that the state is passed to. Names are looked up in the functions
-themselves, so a callable passed to a factory is followed like node that the step names. Code that cannot be followed is
-an error, not a gap in the table.
+themselves, so a callable passed to a factory is followed like a function that the step names. Code that cannot be
+followed is an error, not a gap in the table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from moot.nodes import Node
 READ_BY_ALL = ("error", "settings", "turns", "rounds", "phase", "depth")
 WRITTEN_BY_ALL = ("calls", "warnings", "depth", "error")
 """The keys of every node; see `Node`."""
-ABOUT = """The keys of the state that each node reads: those that it must have, and those that it may have; and the keys
-that the node may write. Every node also writes `calls`, `warnings` and `depth` if it called a model or warned, and
+ABOUT = """The state keys of each node: the keys that it requires, the keys that it reads if they are present, and the
+keys that it may write. Every node also writes `calls`, `warnings` and `depth` if it called a model or warned, and
 `error` if it keeps errors; for its records it reads `error`, `settings`, `turns`, `rounds`, `phase` and `depth`, if
 present. A function of yours that you pass to a factory may read more. The table is written from the nodes' code."""
 MOMENTS = ("queries", "premises", "evidence", "remark", "verdict")
@@ -37,7 +37,7 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Calls of factories with required arguments, and of factories whose keys depend on their arguments. Each call is a row
 of the table."""
-ANY_GRAPH = ("graph_node(graph)", "the keys of the graph's input that it requires", "its other ones", "its output")
+ANY_GRAPH = ("graph_node(graph)", "the graph's required input keys", "its other input keys", "its output keys")
 """The row of `graph_node`, whose keys are those of another graph."""
 UNKNOWN = object()
 """The value of an expression that cannot be resolved."""
@@ -212,7 +212,7 @@ class StateUse:
             self.add_key(self.found.required, node.slice, node.value)
         elif isinstance(node, ast.Compare) and self.replaced_keys(node.comparators[0]) is not None:
             if not isinstance(node.ops[0], ast.In | ast.NotIn):
-                raise ValueError(f"{self.location(node)}: a state is compared, not with `in`")
+                raise ValueError(f"{self.location(node)}: a state is compared by an operator other than `in`")
             self.add_key(tested, node.left, node.comparators[0])
         elif isinstance(node, ast.Call):
             self.follow_call(node)
@@ -349,7 +349,7 @@ def tree_of(function: Any) -> Any:
     """The syntax tree of a function or a lambda.
 
     Raises:
-        ValueError: several functions on its line have the same parameters.
+        ValueError: it is not found on its line, or several functions there have the same parameters.
     """
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

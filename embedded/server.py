@@ -15,9 +15,9 @@ from typing import Any
 
 MODEL_NAME = "smollm2-135m"
 CONTEXT = 8192
-"""Most tokens of a request: the model's own limit."""
+"""Maximum number of tokens of a request: the model's own limit."""
 SLOTS = 4
-"""Most requests that are decoded together."""
+"""Maximum number of requests that are decoded together."""
 
 _starting = threading.Lock()
 

@@ -23,7 +23,7 @@ PROMPT = "You answer questions about facts. Before you rely on a claim, have it 
 
 
 def debate_tool(settings: ToolMadSettings) -> BaseTool:
-    """Make the tool. Its text is written for the agent; the message's artifact is the whole result document."""
+    """Makes the tool. A tool message has a text for the agent, and the whole result document as its artifact."""
 
     @tool(response_format="content_and_artifact")
     async def debate(claim: str) -> tuple[str, Any]:

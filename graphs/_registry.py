@@ -92,7 +92,7 @@ def _problem(name: str, graph: Any) -> str:
     if not hasattr(builder, "needs"):
         return "it is not a graph that moot.nodes.Debate compiled"
     if builder.opened != name:
-        return f"its debate is named {builder.opened!r}. Give both the same name"
+        return f"its debate is named {builder.opened!r}. Give the entry point and the debate the same name"
     return ""
 
 

@@ -30,7 +30,9 @@ class CortexSettings(WeighingSettings):
     agents: Agents = Field(
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
     )
-    max_rounds: int = Field(default=5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
+    max_rounds: int = Field(
+        default=5, ge=1, le=20, description="Maximum number of rounds of debate (D) after the first answers."
+    )
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------
@@ -42,8 +44,9 @@ def begin(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
-    """Routes after a round: to the vote after the last round or a consensus (not one of the first answers), else to the
-    scores or the weights.
+    """Routes after a round: to the vote after the last round or a consensus, else to the scores or the weights.
+
+    A consensus of the first answers does not end the debate.
     """
     agreed = agreed_answer(state["votes"]) is not None
     if no_round_left(state, settings) or (state["rounds"] > 0 and agreed):

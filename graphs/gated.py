@@ -54,7 +54,10 @@ def check(settings: GatedSettings, task: Task) -> None:
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """Routes after the gate: a supported consensus ends the run; else the debate begins, if the settings allow it."""
+    """Routes after the gate: a supported consensus ends the run; else the debate begins.
+
+    If the setting `when` is always, the debate begins in any case; if it is never, the agents vote instead.
+    """
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"
     return "vote" if settings.when == "never" else "debate"

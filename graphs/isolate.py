@@ -30,13 +30,16 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
     """Settings of isolated reading."""
 
     max_origins: int = Field(
-        default=8, ge=1, le=50, description="Most origins of evidence to read; the origins found first are read."
+        default=8,
+        ge=1,
+        le=50,
+        description="Maximum number of origins of evidence to read; the origins found first are read.",
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """Routes to the search; without sources, to the grouping of the given evidence."""
+    """Routes to the search; without a search, to the grouping of the given evidence."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 

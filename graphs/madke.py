@@ -66,7 +66,7 @@ class MadkeSettings(PoolDebateSettings):
 
 
 def fill_pool(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes to the search for the claim; without sources, to the debaters."""
+    """Routes to the search for the claim; without a search, to the debaters."""
     return to_pool(state, settings) if settings.searches else debate(state, settings)
 
 
@@ -86,7 +86,7 @@ def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select"
 
 
 def consensus(state: DebateState, settings: MadkeSettings) -> Next:
-    """Routes to the next debater, or after a round to the judge if the votes do not show whether all agree."""
+    """Routes to the next debater. After a round: to the judge if the votes leave agreement open, else as `go_on`."""
     if not round_is_over(state, settings):
         return debate(state, settings)
     return "agreement" if undecided(state) else go_on(state, settings)

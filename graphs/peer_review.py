@@ -32,7 +32,7 @@ class PeerReviewSettings(AgentsSettings):
 
     @property
     def max_rounds(self) -> int:
-        """Most rounds, the first answers included."""
+        """The maximum number of rounds, including the first answers."""
         return self.rounds + 1
 
 

@@ -30,7 +30,7 @@ class ReactSettings(SingleReaderSettings):
         description=f"The tools, one source each: {SOURCES}.",
     )
     max_tool_calls: int = Field(
-        default=6, ge=0, le=50, description="Most tool calls; 0 for an answer without any search."
+        default=6, ge=0, le=50, description="Maximum number of tool calls; 0 for an answer without any search."
     )
 
 

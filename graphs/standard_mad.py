@@ -32,7 +32,7 @@ class StandardMadSettings(PoolDebateSettings):
 
 
 def search(state: DebateState, settings: StandardMadSettings) -> Next:
-    """Routes to the search for the claim; without sources, to the first debater."""
+    """Routes to the search for the claim; without a search, to the first debater."""
     return to_pool(state, settings) if settings.searches else next_speaker(state, settings)
 
 

@@ -40,7 +40,7 @@ class TitForTatSettings(Settings):
     debaters: Annotated[tuple[Agent, ...], fixed_speakers(*SIDES)] = Field(
         default=BOTH, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:

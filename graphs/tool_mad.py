@@ -40,13 +40,13 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
     faithfulness_threshold: float = Field(
-        default=0.7, ge=0, le=1, description="Least faithfulness of a stable answer that must follow from evidence."
+        default=0.7, ge=0, le=1, description="Minimum faithfulness of a stable answer that must follow from evidence."
     )
     answer_relevance_threshold: float = Field(
         default=0.8,
         ge=0,
         le=1,
-        description="Least answer relevance of a stable answer. Another `embedder` needs another threshold.",
+        description="Minimum answer relevance of a stable answer. Another `embedder` needs another threshold.",
     )
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
         default="on",
@@ -72,7 +72,11 @@ SCORES = ("faithfulness", "answer_relevance")
 
 
 def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
-    """Routes after a round: to the next round if the debaters disagree and rounds remain, else to the scores."""
+    """Routes after a round: to the next round if the debaters disagree and rounds remain, else to the scores.
+
+    Without scores: a consensus ends the debate (``consensus_only``), or all rounds follow (``all_rounds``). After the
+    last round, the judge decides.
+    """
     agreed = agreed_answer(state["votes"]) is not None
     if settings.scoring == "consensus_only" and agreed:
         return "agree"

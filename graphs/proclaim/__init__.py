@@ -43,12 +43,12 @@ def debate(state: DebateState, settings: ProclaimSettings) -> Next:
 
 
 def deliberate(state: DebateState) -> Next:
-    """Sends both debates to the panel."""
+    """Routes to the panel after the debates."""
     return "panel"
 
 
 def decide(state: DebateState) -> Next:
-    """Sends the judges' verdicts to the count."""
+    """Routes to the count of the judges' verdicts."""
     return "decide"
 
 

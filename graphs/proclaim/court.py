@@ -38,7 +38,10 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts a round: the sides that still search retrieve evidence; if neither does, the plaintiff argues."""
+    """Starts a round, or ends the debate if it has a stop reason.
+
+    In a round the sides that still search retrieve evidence first; if neither does, the plaintiff argues at once.
+    """
     if state.get("stop_reason"):
         return END
     searching = settings.searches_in_debates and still_searching(state)

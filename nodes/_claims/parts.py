@@ -1,4 +1,4 @@
-"""The budget for a part's steps: a part is started only if all its steps can be paid, so that no call is wasted."""
+"""The budget for a part's steps: a part starts only if the budget covers all of them, so that no call is wasted."""
 
 from __future__ import annotations
 

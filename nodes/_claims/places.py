@@ -131,9 +131,9 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
     """The words of a claim that its quote does not contain.
 
-    The text supports a figure or a name if it is among the known words, and any other word if an inflected form of it
-    is. Function words are ignored. A time near the text's date counts as computed from that date. This holds even if
-    the text contains the same words elsewhere, as most texts contain the year: a person should check such times.
+    The text supports a figure if it is among the known words. A name may differ from a known word in its ending, and
+    any other word may be inflected. Function words are ignored. A time near the text's date counts as computed from
+    that date, even if the text contains it elsewhere, as most texts contain the year: a person should check it.
 
     Args:
         claim: the claim.
@@ -144,22 +144,22 @@ def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -
     Returns:
         The words that were filled in, in their order, and those among them that the text does not support.
     """
-    own = vocabulary([quote])
-    found = list(WORD.finditer(claim))
-    plain = [_normalised(one[0]) for one in found]
+    quoted = vocabulary([quote])
+    matches = list(WORD.finditer(claim))
+    plain = [_normalised(match[0]) for match in matches]
     filled: list[Filled] = []
     unknown: list[str] = []
     follows = False
-    for at, (one, word) in enumerate(zip(found, plain, strict=True)):
-        is_new = word not in own and not _is_grammar(one[0], word)
+    for at, (match, word) in enumerate(zip(matches, plain, strict=True)):
+        is_new = word not in quoted and not _is_grammar(match[0], word)
         computed = is_new and _is_near(plain, at, date)
-        if is_new and not computed and not _is_known(one[0], word, known, first=at == 0):
-            unknown.append(one[0])
+        if is_new and not computed and not _is_known(match[0], word, known, first=at == 0):
+            unknown.append(match[0])
         if is_new and follows and filled[-1]["computed"] == computed:
-            filled[-1]["end"] = one.end()
+            filled[-1]["end"] = match.end()
         elif is_new:
-            filled.append({"start": one.start(), "end": one.end(), "computed": computed})
-        follows = is_new or (follows and word not in own)
+            filled.append({"start": match.start(), "end": match.end(), "computed": computed})
+        follows = is_new or (follows and word not in quoted)
     return filled, unknown
 
 
@@ -172,7 +172,7 @@ def _is_grammar(word: str, plain: str) -> bool:
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word may come from the text's date: a year at most `NEAR_YEARS` away, any month, or a day of one."""
+    """Whether a word may come from the text's date: a year at most `NEAR_YEARS` away, a month, or a day near one."""
     word = words[at]
     if not date:
         return False

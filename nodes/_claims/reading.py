@@ -42,7 +42,9 @@ def article_in(file: Path, name: str) -> ClaimsInput:
         if kind:
             return article_of(read_document(file, name, kind), name)
         if file.suffix.lower() not in TEXT_SUFFIXES:
-            raise UnreadableDocument("claims are found in PDF, HTML, .docx, .csv, .txt and .md files")
+            raise UnreadableDocument(
+                "its kind is not supported. Supported are PDF, HTML, .docx, .csv, .txt and .md files"
+            )
         text = read_text_file(file, name)
     except UnreadableDocument as why:
         raise unreadable(name, why) from why

@@ -37,9 +37,11 @@ class ClaimSettings(Settings):
         default=None,
         ge=1,
         le=10_000,
-        description="Maximum number of claims, those with the highest scores; null keeps all.",
+        description="Maximum number of claims; those with the highest scores are kept. null keeps all.",
     )
-    part_words: int = Field(default=1500, ge=50, le=20_000, description="Words of the text that one call reads.")
+    part_words: int = Field(
+        default=1500, ge=50, le=20_000, description="Maximum number of words of the text that one call reads."
+    )
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""
@@ -126,7 +128,7 @@ class Dropped(TypedDict):
 
 
 class Unread(Span):
-    """A part of the text for which a step returned no usable reply."""
+    """A part of the text for which a step returned no usable reply, or that the ceilings left out."""
 
     why: str
     kind: str
@@ -138,7 +140,7 @@ class PartResults(TypedDict):
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
     dropped: Annotated[list[Dropped], Field(description="Models' replies that the text does not support."), joined]
-    unread: Annotated[list[Unread], Field(description="Parts without a usable reply of a model."), joined]
+    unread: Annotated[list[Unread], Field(description="Parts without a usable reply, or beyond a ceiling."), joined]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
     warnings: Annotated[list[Warned], Field(description="Problems that did not end the run."), merge_warnings]
     depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
@@ -149,7 +151,7 @@ class ClaimsOutput(ClaimsInput, PartResults):
     """The output of the graph."""
 
     status: Literal["done", "failed"]
-    parts: Annotated[list[Span], Field(description="The parts that single calls read.")]
+    parts: Annotated[list[Span], Field(description="The parts of the text that are read separately.")]
     usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in total and by role.")]
 
 

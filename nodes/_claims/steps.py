@@ -50,7 +50,7 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Number of characters from the text's beginning in a rewriter's prompt. Half as many precede the part in it."""
+"""Number of characters of the text's beginning in a rewriter's prompt, which also has half as many before the part."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -127,10 +127,10 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
     """
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise UserError('There is no text: the input is {"text": "..."}.', kind="invalid_given")
+        raise UserError('There is no text. The input must be {"text": "..."}.', kind="invalid_given")
     if len(text) > LONGEST_TEXT:
         raise UserError(
-            f"The text has {len(text):,} characters; at most {LONGEST_TEXT:,} are read. Give a part of it.",
+            f"The text has {len(text):,} characters; at most {LONGEST_TEXT:,} are allowed. Give a part of it.",
             kind="invalid_given",
         )
     named = {key: clean(value) if isinstance(value := asked.get(key), str) else None for key in OPTIONAL}
@@ -141,7 +141,7 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
     sections = asked.get("sections") or []
     if not isinstance(sections, list) or not all(map(_is_section, sections)):
         raise UserError(
-            '`sections` is a list of {"start": 0, "page": 1 or null, "heading": "..."}.', kind="invalid_given"
+            '`sections` must be a list of {"start": 0, "page": 1 or null, "heading": "..."}.', kind="invalid_given"
         )
     found: Any = {**named, "text": text, "date": date, "sections": sorted(sections, key=lambda one: one["start"])}
     return cast(ClaimsInput, found)
@@ -186,12 +186,12 @@ def to_parts(state: ClaimsState) -> list[Send]:
 def part_node(take_step: Any, role: str, prompt: str) -> Node:
     """A node that runs one step for a part; a part without a usable reply is reported as unread.
 
-    Under a ceiling a part is started only if all its steps can be paid.
+    If there are ceilings, a part starts only if they leave enough for all its steps; else it is unread, too.
 
     Reads: asked, part, found.
 
     Args:
-        take_step: takes the state, the speaker and the run; runs the step.
+        take_step: takes the state, the speaker and the node's context; runs the step and returns its state update.
         role: the role that makes the call.
         prompt: the prompt.
     """
@@ -217,7 +217,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
-    """The calls of a part at their maximum cost: its quotes are at most as long as the first reply, which has them."""
+    """The calls of a part at their maximum cost; quotes in later prompts are at most as long as the first reply."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _prompt_values(state), first_call(finder, EXTRACT, _prompt_values(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_earlier_text(state)}
@@ -233,12 +233,12 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
     reply = await speaker.ask(EXTRACT, _prompt_values(state), FoundReply)
     found: dict[tuple[int, int], dict[str, Any]] = {}
     dropped: list[Dropped] = []
-    for one in reply.claims:
-        place = place_in(asked["text"], part, one.quote, asked.get("sections") or [])
+    for claim in reply.claims:
+        place = place_in(asked["text"], part, claim.quote, asked.get("sections") or [])
         if place is None:
-            dropped.append(_dropped_reply("extract", one.quote, "", "The quote is not in this part of the text."))
+            dropped.append(_dropped_reply("extract", claim.quote, "", "The quote is not in this part of the text."))
             continue
-        name = " ".join(clean(one.speaker).split())
+        name = " ".join(clean(claim.speaker).split())
         known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
         if name and not known:
             run.ledger.warn(
@@ -258,13 +258,13 @@ async def _rate_claims(state: PartState, speaker: Speaker, run: NodeContext) -> 
     kept: list[dict[str, Any]] = []
     left_out: list[Rated] = []
     for number, quote in enumerate(found, 1):
-        one = rating_by_number.get(number)
-        if one is None:
+        rating = rating_by_number.get(number)
+        if rating is None:
             dropped.append(_dropped_reply("rate", quote["quote"], "", "No rating was given."))
             continue
-        ratings = one.model_dump(include={"checkable", "specific", "public_interest"})
+        ratings = rating.model_dump(include={"checkable", "specific", "public_interest"})
         score = round(score_of(cast(Any, ratings)), 3)
-        rated: Any = {**quote, "score": score, "reason": clean(one.reason), "ratings": ratings, "kind": one.kind}
+        rated: Any = {**quote, "score": score, "reason": clean(rating.reason), "ratings": ratings, "kind": rating.kind}
         (kept if score >= run.settings.min_score else left_out).append(rated)
     return {"found": kept, "left_out": left_out, "dropped": dropped}
 
@@ -283,21 +283,22 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
     claims: list[Claim] = []
     dropped: list[Dropped] = []
     written: set[int] = set()
-    for one in reply.claims:
-        if not 0 < one.number <= len(found):
-            dropped.append(_unknown_number("rewrite", one.number, one.claim))
+    for rewritten in reply.claims:
+        number = rewritten.number
+        if not 0 < number <= len(found):
+            dropped.append(_unknown_number("rewrite", number, rewritten.claim))
             continue
-        quote: Any = found[one.number - 1]
-        claim = " ".join(clean(one.claim).split())
+        quote: Any = found[number - 1]
+        claim = " ".join(clean(rewritten.claim).split())
         filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
-        if unknown or len(claim) > LONGEST_CLAIM or (one.number in written and not split):
-            too_many = "The claim is too long, or its quote has a claim already."
-            why = f"Not in the text: {', '.join(unknown)}." if unknown else too_many
+        if unknown or len(claim) > LONGEST_CLAIM or (number in written and not split):
+            other_reason = "The claim is too long, or its quote has a claim already."
+            why = f"Not in the text: {', '.join(unknown)}." if unknown else other_reason
             dropped.append(_dropped_reply("rewrite", quote["quote"], claim, why))
         else:
             own: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
             claims.append(cast(Claim, quote | own))
-        written.add(one.number)
+        written.add(number)
     missing = (quote for number, quote in enumerate(found, 1) if number not in written)
     dropped += [_dropped_reply("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
     return {"found": [], "claims": claims, "dropped": dropped}
@@ -319,7 +320,10 @@ def extract_claims_node() -> Node:
 
 
 def rate_claims_node() -> Node:
-    """Rates how much each claim is worth checking, and drops claims below `min_score`. Reads: asked, part, found."""
+    """Rates how much each claim is worth checking; claims below `min_score` go to ``left_out``.
+
+    Reads: asked, part, found.
+    """
     return part_node(_rate_claims, RATER, RATE)
 
 
@@ -365,7 +369,10 @@ def _unknown_number(step: Step, number: int, text: str) -> Dropped:
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims with the same meaning, numbers the rest, and keeps at most `max_claims`. Reads: claims."""
+    """Joins claims with the same meaning, keeps and numbers the best `max_claims`, and adds the others to ``left_out``.
+
+    Reads: claims.
+    """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         claims = join_same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))

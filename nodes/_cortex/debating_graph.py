@@ -32,8 +32,11 @@ SILENT_SIMILARITY = 1.0
 
 
 class History(TypedDict):
-    """The state that one round of debate passes to the next, as plain JSON: the last H, R and P of each agent, and the
-    Sim of each `pair`."""
+    """The state that one round of debate passes to the next, as plain JSON.
+
+    It has the last H (``confidence``), R (``reliability``) and P (``kept``) of each agent, and the Sim (``similarity``)
+    of each `pair`.
+    """
 
     confidence: dict[str, float]
     reliability: dict[str, float]

@@ -47,9 +47,9 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """Groups of agents with the same answer in a round: the same text, or the same meaning by an equivalence check.
+    """The number of each agent's group in a round. Agents without an answer are in no group.
 
-    Agents without an answer are in no group.
+    The agents of a group gave the same answer: the same text, or the same meaning by an equivalence check.
     """
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}

@@ -52,7 +52,7 @@ def loss(parameters: float, tokens: float) -> float:
 
     Args:
         parameters: N, a plain count: 70e9, not 70.
-        tokens: M, the tokens that it was pre-trained on.
+        tokens: M, the number of tokens that the model was pre-trained on.
 
     Raises:
         ValueError: a count is not above 0, or not finite.
@@ -169,8 +169,8 @@ PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""The pruning rules by name: which edges into a target are kept. AAT keeps edges with at least the mean weight (S3,
-Eq. 10, 11); the others are the variants of S3 D.1.
+"""The pruning rules by name: which edges into a target are kept. Average, S3's own rule, keeps edges with at least the
+mean weight (S3, Eq. 10, 11); the others are the variants of S3 D.1.
 
 Top-3 keeps the three edges with the highest weights. Bottom-3-removed leaves one of S3's four opponents; of three or
 fewer opponents, one is kept as well (our choice), because otherwise none would be left.

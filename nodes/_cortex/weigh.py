@@ -82,7 +82,7 @@ class WeighingSettings(RoundsSettings):
     @classmethod
     def _check_ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
         if given is not None and not 0 <= given[0] <= given[1] <= given[2] <= 1:
-            raise ValueError("three thresholds from 0 to 1, ascending, e.g. [0.3, 0.6, 0.8]")
+            raise ValueError("expected three thresholds from 0 to 1, ascending, e.g. [0.3, 0.6, 0.8]")
         return given
 
 
@@ -155,7 +155,7 @@ def weigh_node() -> Node:
         raw = {name: last[name].get("confidence") for name in names}
         similar = await compare_outputs(state, list(last.values()), run)
         credible = before["credibility"] if before else agent_credibilities(settings, names, run)
-        found = next_round(
+        following = next_round(
             history_of(before),
             d,
             raw,
@@ -169,10 +169,17 @@ def weigh_node() -> Node:
             seed=settings.seed or 0,
             n=len(settings.agents),
         )
-        history = {key: found.history[key] for key in ("reliability", "similarity")}
-        counted = {"recalibrated": found.history["confidence"], "participation": found.history["kept"]}
+        history = {key: following.history[key] for key in ("reliability", "similarity")}
+        counted = {"recalibrated": following.history["confidence"], "participation": following.history["kept"]}
         counted["credibility"] = credible
-        entry = {"round": d, "confidence": raw, **counted, **history, "weights": found.weights, "kept": found.kept}
+        entry = {
+            "round": d,
+            "confidence": raw,
+            **counted,
+            **history,
+            "weights": following.weights,
+            "kept": following.kept,
+        }
         return {"graphs": [*state["graphs"], entry]}
 
     return Node(step, prompts=(PROMPT,))

@@ -44,7 +44,7 @@ SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[Bas
 """Sends messages to a chat model."""
 
 MOST_REFUSALS = 4
-"""How often a prompt is shortened if its endpoint refuses it as too long."""
+"""Maximum number of times that a prompt is shortened because its endpoint refused it as too long."""
 
 NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
@@ -61,8 +61,8 @@ NOT_AWAITED = (
 class Requests:
     """The requests of one call under a ceiling.
 
-    An endpoint may charge for a request whose reply was lost: it timed out, or its connection broke. Such a request
-    counts with its whole reservation, and before the call is repeated, the next request gets a reservation of its own.
+    An endpoint may charge for a request whose reply was lost, for example if the request timed out or the connection
+    broke. Its whole reservation counts as spent. Before the call is repeated, budget is reserved for the next request.
 
     Args:
         ceilings: the ceilings.
@@ -134,7 +134,7 @@ class Requests:
         await self.record_sent()
 
     def cut(self) -> bool:
-        """Counts the last request as lost if its reply was not awaited; returns whether it was."""
+        """Counts the last request as lost if it got neither a reply nor an error; returns whether this was so."""
         if self.unanswered:
             self._count_lost_reply()
         return self.unanswered
@@ -204,10 +204,10 @@ class Caller:
         prompt: str = "",
         more: Any = None,
     ) -> tuple[AIMessage, Call]:
-        """A call with as many of its messages as the model accepts; if the endpoint refuses them, they are cut again.
+        """Makes a call whose messages are shortened to the model's context, and further if the endpoint refuses them.
 
-        A deciding prompt is also shortened to fit the debate's ceilings, together with ``more``, the other part of the
-        request.
+        The prompt of a role that decides is also shortened to fit the debate's ceilings. The rest of the request
+        (``more``: a schema or tools) counts as part of it.
 
         Raises:
             UserError: the shortest prompt is too long.
@@ -286,7 +286,7 @@ class Caller:
             detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            held = requests.reservation  # this is also the cost of a call that was cancelled, which is not known
+            held = requests.reservation  # also counted if the call was cancelled: its real cost is unknown
             rest = held.spend if spent is None else spent.minus(requests.counted)
             ceilings.release_reservation(held, rest, time.perf_counter() - started)
         return message, call

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
-from moot.nodes._models.spend import FREE, NOTHING, PlannedCall, Spend, in_words, spent_by
+from moot.nodes._models.spend import FREE, NOTHING, PlannedCall, Spend, in_words, lost_in_words, spent_by
 from moot.nodes._records.entries import Call
 
 UNCOUNTED_SHARE = 0.8
@@ -35,7 +35,7 @@ NO_LOCK = nullcontext()
 
 
 class Reservation(NamedTuple):
-    """The cost reserved for a call in flight, and the moment (of the event loop) at which it must end, if any."""
+    """The cost reserved for a call in flight, and the call's deadline on the event loop's clock, or None."""
 
     spend: Spend
     until: float | None
@@ -48,7 +48,7 @@ class Ceilings:
     Args:
         most: the bounds.
         seconds: maximum number of seconds, from now.
-        parent: the ceilings of the batch or the evaluation that the debate belongs to.
+        parent: the ceilings of the batch, the evaluation or the outer debate that the debate belongs to.
     """
 
     most: Spend = FREE
@@ -101,7 +101,7 @@ class Ceilings:
 
         Args:
             need: the maximum cost of a call.
-            short: the amount that is missing; below 0 if nothing is.
+            short: the amount that is missing; not above 0 for a quantity of which enough is left.
         """
         return False
 
@@ -239,7 +239,7 @@ class Ceilings:
             level.reserved = level.reserved.plus(need)
 
     def leave_out(self, role: str, *, awaited: bool = True) -> None:
-        """Counts a call that was refused, or sent without an answer that could be awaited (``awaited`` is false)."""
+        """Counts a call that was refused, or that was sent but whose reply was not awaited (``awaited`` is false)."""
         self.left_out[role] += 1
         self.not_awaited.update([] if awaited else [role])
 
@@ -313,12 +313,14 @@ class Ceilings:
         until: float,
         take: Callable[[Spend], None],
     ) -> Spend:
-        """Waits until an amount is available and takes it. Calls in flight may change the amount (bytes per token).
+        """Waits until an amount is available and takes it.
+
+        The amount may change during the wait, because replies to calls in flight correct the bytes per token.
 
         Args:
             wanted: returns the amount.
             usable_reserve: returns the part of the reservation for decisions that may be used for it.
-            until: the moment at which the wait ends.
+            until: the moment (`time.monotonic`) at which the wait ends.
             take: reserves the amount.
 
         Raises:
@@ -341,7 +343,8 @@ class Ceilings:
                 continue
             in_flight = short.in_flight()._replace(calls=0)
             if not need.fits(short._available().plus(own).plus(in_flight)):
-                raise self._exhausted_error(need, short, own)
+                short.refused = True
+                raise BudgetExhausted(self._shortage(need, short, own))
             turn = asyncio.get_running_loop().create_future()
             short._waiting.append(turn)
             left = min(until - time.monotonic(), short.recheck_seconds)
@@ -349,23 +352,16 @@ class Ceilings:
                 async with asyncio.timeout(None if left == math.inf else max(0, left)):
                     await turn
 
-    def _exhausted_error(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
-        level.refused = True
+    def _shortage(self, need: Spend, level: Ceilings, own: Spend) -> str:
+        """Why a call was not made, in words."""
         room = level._available().plus(own)
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
-        detail = (
-            f"A call was not made: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
-        )
+        text = f"A call was not made: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
         if level is self and (lost := getattr(self._lost, name)):
-            least = getattr(self.most, name) - getattr(room, name) + wanted
-            enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
-            detail += (
-                f" Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
-                f"To continue this debate, run the same command with {whose} of {enough} or more."
-            )
-        return BudgetExhausted(detail)
+            text += f" {lost_in_words(name, lost, whose, getattr(self.most, name) - getattr(room, name) + wanted)}"
+        return text
 
     async def wait_for_change(self) -> None:
         """Waits until a call or a debate within these ceilings has ended."""
@@ -405,7 +401,7 @@ class Ceilings:
         return time.monotonic() - self._started
 
     def _deadline(self, deciding: bool) -> float:
-        """The moment at which a call must end."""
+        """The moment (`time.monotonic`) at which a call must end; infinite if time is not bounded."""
         if self.seconds == math.inf:
             return math.inf
         reserved = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
@@ -416,7 +412,11 @@ class Ceilings:
         return min(level._deadline(False) for level in self._levels())
 
     def is_spent(self) -> bool:
-        """Whether only roles that decide can be called: a call was refused, or the cheapest call so far would be."""
+        """Whether only roles that decide can be called.
+
+        That is so if the time for other roles is used up, if a call was refused or its reply not awaited, or if a call
+        as small as the smallest one so far would be refused.
+        """
         if not self.bounded or not (self.spent.calls or self.left_out):
             return False  # a debate starts in any case
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
@@ -443,11 +443,11 @@ class Ceilings:
         That is the sum of the bytes reserved for it and its share of the budget that is not reserved.
         """
         own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
-        among, tokens = max(1, len(self._deciding_calls)), math.inf
+        shares, tokens = max(1, len(self._deciding_calls)), math.inf
         for room in (level._obtainable() for level in self._levels()):
-            tokens = min(tokens, max(0, room.tokens) / among)
+            tokens = min(tokens, max(0, room.tokens) / shares)
             if price and price["input"]:
-                tokens = min(tokens, max(0, room.usd) / among / costs_of(1, 0, price)[0])
+                tokens = min(tokens, max(0, room.usd) / shares / costs_of(1, 0, price)[0])
         if tokens == math.inf:
             return None
         ratio = bytes_per_token(planned.model)

@@ -59,10 +59,10 @@ class ModelChoice(BaseModel):
 class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
-    ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
-    the client takes a schema, and ``json_mode`` whether it can request JSON without a schema. ``is_capped`` is true if
-    only a ceiling limits the length of its replies. Then the limit is not in the ledger's keys, because a complete
-    reply is the same without it.
+    ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``longest_text`` is then the
+    maximum number of characters of a text in a reply. ``structure`` is how the client takes a schema, and ``json_mode``
+    whether it can request JSON without a schema. ``is_capped`` is true if only a ceiling limits the length of its
+    replies. Then the limit is not in the ledger's keys, because a complete reply is the same without it.
     """
 
     name: str
@@ -116,13 +116,13 @@ async def open_chat_model(
         endpoint = find_endpoint(provider)
 
     async def make() -> ChatModel:
-        line = await create_once_in_thread(
+        connection = await create_once_in_thread(
             ("line", name, endpoint, timeout), lambda: open_connection(endpoint, name, timeout)
         )
         http = await http_client(timeout, endpoint.base_url, name)
-        return await asyncio.to_thread(model_on, line, http)
+        return await asyncio.to_thread(model_on, connection, http)
 
-    def model_on(line: Connection, http: Any) -> ChatModel:
+    def model_on(connection: Connection, http: Any) -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
         kind = chat_class()
@@ -141,7 +141,7 @@ async def open_chat_model(
             **limits,
         )
         if "_line" in kind.__private_attributes__:
-            chat._line = line
+            chat._line = connection
         return ChatModel(name, chat, endpoint, tight)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)

@@ -64,10 +64,10 @@ def bytes_of(text: str) -> int:
 
 def weight_of(text: str) -> int:
     """The bytes of a text in UTF-8, weighted for estimates: characters that take many tokens count as several bytes."""
-    found = text.encode(errors="replace")
-    digits = len(found) - len(found.translate(None, _DIGITS))
-    others = 0 if text.isascii() else len(found.translate(None, _ASCII))
-    return len(found) + (DIGIT - 1) * digits + (OTHER_SCRIPT - 1) * others
+    encoded = text.encode(errors="replace")
+    digits = len(encoded) - len(encoded.translate(None, _DIGITS))
+    others = 0 if text.isascii() else len(encoded.translate(None, _ASCII))
+    return len(encoded) + (DIGIT - 1) * digits + (OTHER_SCRIPT - 1) * others
 
 
 def bytes_per_token(model: str) -> float:

@@ -116,9 +116,10 @@ class DebateLedger:
     """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
 
     def ordinal(self, call: Any, place: Any) -> int | list[int]:
-        """How many earlier steps of the debate made this call, plus the number of a person's replies.
+        """The number of earlier steps of the debate that made this call.
 
-        Equal calls of one step share a reply, in whatever order they come.
+        After replies of a person, it is a list of the number of replies and this number. Equal calls of one step have
+        the same ordinal, so that they share a reply.
         """
         places = self._steps_by_call.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
@@ -126,6 +127,10 @@ class DebateLedger:
 
     async def find(self, key: Key, what: str) -> StoredCall | None:
         """The ledger's entry for a key; None if the call must be made. Recorded failures are only used in replays.
+
+        Args:
+            key: the call's key.
+            what: the call in words, for the error.
 
         Raises:
             UserError: there is no entry, and no call may be made.
@@ -183,7 +188,7 @@ class DebateLedger:
         return total if key else total.minus(self._found)
 
     def without_found_call(self, lost: Spend, cost: Spend) -> Spend:
-        """The cost of the lost calls without a call whose reply, an unusable one, had been stored after all."""
+        """The cost of lost calls, without a call that was not lost: its unusable reply is in the ledger."""
         others = Spend(*(max(0, less) for less in lost.minus(cost)))
         self._found = self._found.plus(lost.minus(others))
         return others
@@ -247,7 +252,7 @@ class DebateLedger:
         keys = {text: key_of("embedding", {"text": text}, hashes) for text in texts}
         found: dict[str, list[float]] = {}
 
-        async def embed(some: list[str]) -> dict[str, list[float]]:
+        async def find_or_embed(some: list[str]) -> dict[str, list[float]]:
             what = f"embeddings of {parts['model']}"
             if self.mode == "record":
                 stored = [self.stored(keys[text]) for text in some]
@@ -273,7 +278,7 @@ class DebateLedger:
         while missing := [text for text in keys if text not in found]:
             pending_by_text = {text: pending for text in missing if (pending := self._pending.get(keys[text].hash))}
             if own := [text for text in missing if text not in pending_by_text]:
-                found |= await self._make_shared_call([keys[text].hash for text in own], partial(embed, own))
+                found |= await self._make_shared_call([keys[text].hash for text in own], partial(find_or_embed, own))
                 for text in own:
                     self.forget(keys[text].hash)  # later calls use the encoder's own cache
             for text, pending in pending_by_text.items():
@@ -320,14 +325,15 @@ async def open_debate_ledger(
     )
     if not begun.owned:
         raise UserError(
-            f"This request was made before: it is the debate {begun.id}. Use a new idempotency key for another one.",
+            f"This request was made before: it is the debate {begun.id}. Use a new idempotency key to start another "
+            "debate.",
             kind="debate_running",
         )
     return DebateLedger(use.mode, ledger, begun.id, replies)
 
 
 def stored_input(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's input as stored in the ledger: plain values, without None."""
+    """A debate's input as stored in the ledger: plain values, without None and empty lists."""
     return {name: _plain(value) for name, value in given.items() if value is not None and value != []}
 
 

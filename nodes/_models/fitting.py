@@ -36,7 +36,7 @@ def fit_messages(
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
 ) -> FittedMessages:
-    """As much of the messages as fits a model (`shorten`): only data is left out, never instructions.
+    """Shortens messages to a model's context and to the ceilings (`shorten`): leaves out only data, never instructions.
 
     Args:
         messages: a prompt or a conversation.
@@ -63,36 +63,36 @@ def fit_messages(
     data = [str(messages[at].content) for at in places]
     size = sum(bytes_of(str(message.content)) for message in messages)
     fixed = size - sum(map(bytes_of, data))
-    aim, least = int(most * size / weight), most + 1
-    while least > most:
-        made = shorten(data, aim - fixed, ranks)
-        if by_ceiling and fixed + made.size > aim:
-            made = drop_elements(made, aim - fixed)
-        texts = dict(zip(places, made.texts, strict=True))
+    aim, cut_weight = int(most * size / weight), most + 1
+    while cut_weight > most:
+        shortened = shorten(data, aim - fixed, ranks)
+        if by_ceiling and fixed + shortened.size > aim:
+            shortened = drop_elements(shortened, aim - fixed)
+        texts = dict(zip(places, shortened.texts, strict=True))
         cut = [m.model_copy(update={"content": texts[at]}) if at in texts else m for at, m in enumerate(messages)]
-        least = weight_of_all(cut)
-        if fixed + made.size > aim:
+        cut_weight = weight_of_all(cut)
+        if fixed + shortened.size > aim:
             break  # nothing more can be left out
-        aim = int(aim * most / least) - 1  # `most` bounds weights, and the remaining text may weigh more per byte
-    if least > most and not by_ceiling:
+        aim = int(aim * most / cut_weight) - 1  # `most` bounds weights, and the remaining text may weigh more per byte
+    if cut_weight > most and not by_ceiling:
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
             f"{reply:,} are for the reply. Without any evidence, and with only the last round, the prompt still has "
-            f"about {math.ceil(least / per):,} tokens. Use a larger context, fewer agents or a shorter claim; or, if "
-            "the model accepts more tokens than that, set `context_tokens`.",
+            f"about {math.ceil(cut_weight / per):,} tokens. Use a larger context, fewer agents or a shorter claim; or, "
+            "if the model accepts more tokens than that, set `context_tokens`.",
             kind="too_long",
         )
     left: LeftOut = {
         "context": context,
-        "evidence": made.evidence,
-        "in_part": made.in_part,
-        "of_evidence": made.of_evidence,
-        "ids": made.ids,
-        "rounds": made.rounds,
-        "of_rounds": made.of_rounds,
-        "said": made.reasons_cut,
+        "evidence": shortened.evidence,
+        "in_part": shortened.in_part,
+        "of_evidence": shortened.of_evidence,
+        "ids": shortened.ids,
+        "rounds": shortened.rounds,
+        "of_rounds": shortened.of_rounds,
+        "said": shortened.reasons_cut,
     }
-    return FittedMessages(cut, least, left)
+    return FittedMessages(cut, cut_weight, left)
 
 
 def weight_of_all(messages: Sequence[BaseMessage]) -> int:

@@ -72,15 +72,15 @@ class JointFile:
             fcntl.lockf(self._handle, fcntl.LOCK_UN)
 
     def read(self, slot: int, what: int) -> Spend:
-        """Reads the values of a process."""
+        """Reads an amount of a process; ``what`` is `SPENT`, `IN_FLIGHT` or `RESERVED`."""
         return Spend(*FIELDS.unpack_from(self._memory, slot * PROCESS_BYTES + what * FIELDS.size))
 
     def write(self, slot: int, what: int, spend: Spend) -> None:
-        """Writes the values of a process."""
+        """Writes an amount of a process; ``what`` is as in `read`."""
         FIELDS.pack_into(self._memory, slot * PROCESS_BYTES + what * FIELDS.size, *spend)
 
     def total(self, what: int, without: int | None = None) -> Spend:
-        """The sum over all processes, except the process with the number ``without``."""
+        """The sum of an amount (``what``) over all processes, except the process with the number ``without``."""
         total = NOTHING
         for slot in self.slots:
             total = total if slot == without else total.plus(self.read(slot, what))
@@ -132,7 +132,7 @@ class JointCeilings(Ceilings):
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """The lock of `JointFile`; on release this process's reservation is written for the others."""
+        """The lock of `JointFile`; before its release, this process's reservation for roles that decide is written."""
         with self._file.lock():
             yield
             self._file.write(self._slot, RESERVED, super().decision_reserve())

@@ -17,7 +17,7 @@ branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
 """A coroutine's position among the parallel calls of its node. Entries are in this order, whichever call ends first.
 
 The first number counts the earlier groups of parallel calls. Inside a group, two numbers follow: the coroutine's index
-in the group, and again the number of earlier groups.
+in the group, and the number of groups that the coroutine itself has run.
 """
 
 
@@ -37,7 +37,7 @@ class Ledger:
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
     times_made: Counter[Any] = field(default_factory=Counter, repr=False)
-    """How often each branch has made the same call."""
+    """How often each branch has made each call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 
     def add_call(self, call: Call) -> None:
@@ -81,7 +81,7 @@ def record_failed_call(error: MootError, ledger: Ledger) -> str:
     """Records the failure of an optional call and returns its outcome; warns of it, except for an unusable reply."""
     if isinstance(error, ReplyError):
         return error.kind
-    ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")
+    ledger.warn("call_failed", f"{error.detail} The debate goes on without this call.")
     return "failed"
 
 

@@ -53,10 +53,10 @@ class OpenAICompatible(Base):  # type: ignore[misc]
 
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
         payload = self._get_request_payload(messages, stop=stop, **options)
-        line = self._own_connection(payload)
-        if line is None:
+        connection = self._own_connection(payload)
+        if connection is None:
             return await super()._agenerate(messages, stop, run_manager, **options)
-        reply = await line.post("/chat/completions", request_of(payload))
+        reply = await connection.post("/chat/completions", request_of(payload))
         result = self._create_chat_result(with_missing_fields(without_invalid_values(reply), ChatCompletion))
         if result.generations:
             refusal = reply["choices"][0]["message"].get("refusal")
@@ -76,13 +76,13 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         if self._should_stream_usage(stream_usage, **streamed):
             streamed["stream_options"] = {"include_usage": True}
         payload = self._get_request_payload(messages, stop=stop, **streamed)
-        line = self._own_connection(payload)
-        if line is None:
+        connection = self._own_connection(payload)
+        if connection is None:
             async for chunk in super()._astream(messages, stop, run_manager, stream_usage=stream_usage, **options):
                 yield chunk
             return
         kind: Any = AIMessageChunk
-        async for event in line.stream("/chat/completions", request_of(payload)):
+        async for event in connection.stream("/chat/completions", request_of(payload)):
             whole = with_missing_fields(without_invalid_values(event), ChatCompletionChunk)
             chunk = self._convert_chunk_to_generation_chunk(whole, kind, {})
             if chunk is None:
@@ -142,7 +142,7 @@ def without_invalid_values(reply: Any) -> Any:
 
 
 def usage_of(usage: Any) -> dict[str, Any] | None:
-    """The usage that an endpoint reports, with texts converted to numbers. None unless both counts are present."""
+    """The usage that an endpoint reports, with texts converted to numbers. None unless prompt and reply are counted."""
     if not isinstance(usage, dict):
         return None
     prompt, completion, total = (count_of(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total"))

@@ -75,7 +75,8 @@ def _read_file(file: Path) -> dict[str, Price]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise UserError(f"There is no file {file}, which MOOT_PRICES names.", kind="missing_file") from error
+        detail = f"There is no file of prices {file}. Check MOOT_PRICES or `--prices`."
+        raise UserError(detail, kind="missing_file") from error
     except OSError as error:
         raise UserError(f"{file} cannot be read ({error.strerror}).", kind="invalid_file") from error
     except UnicodeDecodeError as error:
@@ -125,7 +126,7 @@ def calls_at_most(calls: Iterable[Call]) -> list[Call]:
 
 
 def _at_most(call: Call) -> Call:
-    """A call with the tokens of its reply and those that were reserved for lost replies."""
+    """A call whose tokens include the tokens reserved for requests whose replies were lost."""
     tokens = {name: (call.get(name) or 0) + most for name, most in call["reserved"].items()}  # type: ignore[operator]
     return cast(Call, {**call, **tokens})
 
@@ -144,8 +145,8 @@ def is_counted(call: Call) -> bool:
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
     """The cost of calls, in USD; None if tokens or a price are unknown for any of them.
 
-    A failed call costs nothing, unless its tokens are known or its reply was not awaited. The charges of an endpoint
-    for attempts that failed before a call succeeded are unknown.
+    A failed call without token counts costs nothing, unless the endpoint may charge for it (``reserved``): then the
+    cost is unknown. Charges for attempts that failed before a call succeeded are not included.
 
     Args:
         calls: from the result document.

@@ -21,7 +21,7 @@ THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 DECODER = json.JSONDecoder()
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
-"""Maximum number of levels of lists and objects that are searched in a reply; no valid reply has as many."""
+"""Maximum number of levels of lists and objects whose texts are cleaned; no valid reply has more."""
 MOST_OBJECTS = 10_000
 """Maximum number of starting points of an object that are tried in a reply."""
 MOST_REPLIES = 100
@@ -65,7 +65,7 @@ CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exc
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read: ``refused``, ``cut`` or ``empty``, and the same in words; both empty if it can."""
+    """The fault of a message: ``refused``, ``cut`` or ``empty``, and the same in words; both empty if it is usable."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
@@ -126,7 +126,7 @@ def _problem_in_words(error: Any) -> str:
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """The outermost complete JSON objects of a text in order, without empty ones: bare, fenced or in prose.
+    """The outermost JSON objects of a text, in order, that are complete and not empty: bare, fenced or in prose.
 
     Nothing is repaired: an incomplete object and the objects inside it are ignored. The thoughts before an answer
     (between ``<think>`` tags) are not read. It is fast for any text.

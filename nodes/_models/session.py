@@ -61,7 +61,7 @@ class Session:
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
     parts: dict[int, Ceilings] = field(default_factory=dict)
-    """The ceilings of the parts of a text in progress, by the first character of the part."""
+    """The ceilings of the parts of a text in progress, by the position of the part's first character."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """The debate's ceilings; debates within it have their own, see `current_ceilings`."""
 
@@ -109,7 +109,7 @@ class Session:
             await self._notify_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
-        """The cost of calls that earlier runs lost; zero for an inner debate, because the outer ceilings count it."""
+        """The cost of earlier runs' calls with lost replies; zero for an inner debate: the outer ceilings count it."""
         return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
     def skip(self, document: dict[str, Any], *, by_another: bool) -> None:

@@ -231,8 +231,8 @@ class Speaker(Caller):
 
         Args:
             send: sends the conversation to the given chat model; called again for each retry.
-            messages: the conversation; ``send`` then also receives as much of it as the model accepts. Without it the
-                ledger is not used.
+            messages: the conversation; ``send`` then also receives as much of it as the model accepts. If it is
+                empty, the ledger is not used.
             tools: the tools on offer, as JSON values.
 
         Returns:
@@ -361,12 +361,12 @@ class Speaker(Caller):
             self._apply_stored_calls(messages, parts, calls, prompt, left_out=left_out)
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
-        part, before = self.ledger.empty_copy(), chain.get()
-        result = RequestResult(NOTHING, part.calls, [], 0)
+        own_ledger, before = self.ledger.empty_copy(), chain.get()
+        result = RequestResult(NOTHING, own_ledger.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
-        first, unusable = partial(key_of, "chat", {"unusable": True}, key.parts), None
-        if debate_ledger.has_stored_results and (entry := debate_ledger.stored(first())) is not None:
+        unusable_key, unusable = partial(key_of, "chat", {"unusable": True}, key.parts), None
+        if debate_ledger.has_stored_results and (entry := debate_ledger.stored(unusable_key())) is not None:
             call = cast(Call, {**entry.value["call"], "from_ledger": True})
             unusable = message_of(entry.value["message"]), call
             if any(lost):  # ``lost`` includes the cost of this call; at its start this run counted ``lost`` as spent
@@ -377,21 +377,21 @@ class Speaker(Caller):
         async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
-            await debate_ledger.store_result(first(), {"message": value_of(message), "call": call}, about)
+            await debate_ledger.store_result(unusable_key(), {"message": value_of(message), "call": call}, about)
 
         async def record_sent(most: Spend) -> None:
-            await debate_ledger.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
+            await debate_ledger.record_sent(key, lost.plus(spent_by(own_ledger.calls, prices)).plus(most), about)
 
         try:
             speaker = copy(self)  # `replace` takes four times as long
-            speaker.ledger, speaker.tokens_left, speaker._unusable = part, left, unusable
+            speaker.ledger, speaker.tokens_left, speaker._unusable = own_ledger, left, unusable
             speaker._record_sent, speaker._store_unusable = record_sent, store_unusable
             result.message = await make_call(speaker)
         except MootError as error:
             result.error = error
         result.depth = chain.get() - before
         chain.set(before)
-        result.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        result.warnings = [(warned["kind"], warned["detail"]) for warned in own_ledger.warnings]
         good = result.error is None and usable(result.message)
         value = {
             "message": value_of(result.message, whole=good),
@@ -401,13 +401,14 @@ class Speaker(Caller):
             "error": result.error and result.error.record(""),
             "left_out": BudgetExhausted in (type(result.error), type(result.error and result.error.__cause__)),
         }
-        spent = spent_by(part.calls, prices)
+        spent = spent_by(own_ledger.calls, prices)
         if good:
             about |= {PAID: [*spent]}
         elif self.ceilings.counted:
             lost = lost.plus(spent)
         if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
-            await debate_ledger.store_failure(first(), {"message": value_of(unusable[0]), "call": unusable[1]}, about)
+            stored = {"message": value_of(unusable[0]), "call": unusable[1]}
+            await debate_ledger.store_failure(unusable_key(), stored, about)
         about |= {SENT: [*lost]} if any(lost) else {}
         await (debate_ledger.store_result if good else debate_ledger.store_failure)(key, value, about)
         return result
@@ -421,7 +422,7 @@ class Speaker(Caller):
         *,
         left_out: bool,
     ) -> None:
-        """Counts stored calls in the ceilings and in the bytes per token, so that the same later calls are allowed."""
+        """Counts stored calls in the ceilings and in the bytes per token, so that later calls are allowed as before."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])

@@ -76,6 +76,22 @@ def in_words(name: str, amount: float) -> str:
     return f"{number} {name.removesuffix('s') if number == '1' else name}"
 
 
+def lost_in_words(name: str, lost: float, ceiling: str, least: float) -> str:
+    """How a debate that was stopped can continue if its lost calls left too little of a ceiling.
+
+    Args:
+        name: tokens, usd or calls.
+        lost: the amount that calls without a stored reply may have taken.
+        ceiling: the ceiling in words.
+        least: the ceiling that is needed to continue; it is rounded up.
+    """
+    enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
+    return (
+        f"Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
+        f"To continue this debate, run it again with {ceiling} of {enough} or more."
+    )
+
+
 @dataclass(frozen=True)
 class PlannedCall:
     """A call before it is made.

@@ -97,19 +97,19 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
 
 
 def to_tool_agent(state: DebateState) -> Send:
-    """Starts the agent without any evidence."""
+    """Starts the agent; its only evidence is the texts given with the claim."""
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
-    """Requests an answer from an agent that stopped without one, based on its thoughts, searches and results."""
+    """Routes to the verdict if the agent answered; else requests an answer based on its thoughts and searches."""
     answers = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if answers and answers[0].get("answer") is not None:
         return "conclude"
     turn = answers[0] if answers else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
-    # The unusable answer was the first try and this is the second; there is no third.
+    # an unusable answer was the first try, so this request is the second; `tokens_left` 0 prevents a third
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
     return send_turn("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 
@@ -156,30 +156,29 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
-            made, most = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
+            made, max_calls = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
             tools = sources_by_tool(run.settings.sources)
-            if made >= most or not tools:
+            if made >= max_calls or not tools:
                 return {}
             if is_spent(state):
                 return {"stop_reason": "budget_exhausted"}
             speaker = await run.speaker(AGENT)
             described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
-            wanted = _model_request(
-                request, speaker.filled(self.prompt, _placeholder_values(state, most)), described, most
-            )
-            sent = [cast(BaseMessage, wanted.system_message), *wanted.messages]
+            prompt = speaker.filled(self.prompt, _placeholder_values(state, max_calls))
+            filled = _model_request(request, prompt, described, max_calls)
+            sent = [cast(BaseMessage, filled.system_message), *filled.messages]
             offers = [convert_to_openai_tool(tool) for tool in described]
 
             def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
                 instructions, *others = cast(list[Any], fitting)
-                return _send_request(chat, wanted.override(system_message=instructions, messages=others), handler)
+                return _send_request(chat, filled.override(system_message=instructions, messages=others), handler)
 
             try:
                 message = await speaker.converse(send, sent, offers)
             except BudgetExhausted:
                 return {"stop_reason": "budget_exhausted"}
             if message is not None and calls_tools(message):
-                return parse_tool_calls(message, tools, made, most, run.ledger)
+                return parse_tool_calls(message, tools, made, max_calls, run.ledger)
             if not made:
                 run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
             if message is None:
@@ -208,32 +207,32 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
         return Command(update={**update, "messages": [result]})
 
 
-def _placeholder_values(state: ToolAgentState, most: int) -> dict[str, str]:
+def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]:
     """The values of the prompt's placeholders."""
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
-    return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
+    return wording(state["task"]) | shown | {"schema": schema, "most": str(max_calls)}
 
 
 def _model_request(
-    request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int
+    request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], max_calls: int
 ) -> ModelRequest[Any]:
     """The request: the prompt, the conversation so far with numbered searches, and the tools."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
-        messages=[HumanMessage(data), *(number_result(message, most) for message in request.messages)],
+        messages=[HumanMessage(data), *(number_result(message, max_calls) for message in request.messages)],
         tools=tools,
     )
 
 
 async def _send_request(
     chat: BaseChatModel,
-    wanted: ModelRequest[Any],
+    request: ModelRequest[Any],
     handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
 ) -> BaseMessage:
     try:
-        return (await handler(wanted.override(model=chat))).result[0]
+        return (await handler(request.override(model=chat))).result[0]
     except ValidationError as error:
         if (message := malformed_call(error)) is None:
             raise

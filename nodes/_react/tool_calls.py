@@ -64,9 +64,9 @@ def parse_tool_calls(
 ) -> dict[str, Any]:
     """Parses a message with tool calls: a turn for each valid call, and the message as the conversation keeps it.
 
-    Calls that cannot be carried out or exceed the limit get their result at once, so that only valid calls are run.
-    Calls are renamed if an endpoint would refuse their name, and get numbered ids, because endpoints may return no ids
-    or the same id twice.
+    Calls that cannot be carried out or exceed the limit get an error message as their result, so that only valid calls
+    are run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because endpoints may
+    return no ids or the same id twice.
 
     Args:
         message: the model's message.

@@ -58,7 +58,8 @@ class LeftOut(TypedDict):
 class Reserved(TypedDict):
     """The tokens that ceilings count for the requests of a call whose replies were lost or not awaited.
 
-    They may have taken more if no `max_tokens` was sent: with neither `max_tokens` nor a ceiling in tokens or USD.
+    The requests may have used more tokens if they were sent without `max_tokens`. This happens if neither `max_tokens`
+    nor a ceiling in tokens or USD is set.
     """
 
     prompt_tokens: int
@@ -71,9 +72,9 @@ class Call(TypedDict):
     Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
     ``from_ledger``: an earlier run made the call and paid for it. ``shared``: an equal call was sent at the same time,
-    and has the tokens. ``reserved``: tokens that ceilings count besides, because replies of the call were lost (the
-    request timed out, or its connection broke) or not awaited (`max_seconds` was used up): the endpoint may charge for
-    them. Only calls under a ceiling have it.
+    and its entry has the tokens. ``reserved``: tokens that ceilings count besides, because replies of the call were
+    lost (the request timed out, or its connection broke) or not awaited (`max_seconds` was used up): the endpoint may
+    charge for them. Only calls under a ceiling have it.
     """
 
     node: str

@@ -102,7 +102,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """The error if a bound in tokens or USD cannot be enforced after these calls; None if it can, or without bounds."""
+    """The error if tokens or USD are bounded, and these calls have no token counts; else None."""
     if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
@@ -197,7 +197,7 @@ def refused_calls_warning(left_out: Counter[str], not_awaited: Counter[str]) -> 
 
     Args:
         left_out: the number of these calls by role.
-        not_awaited: those of them that had been sent.
+        not_awaited: the number of these calls that had been sent, by role.
     """
     parts = {"Not called": left_out - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
     said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)

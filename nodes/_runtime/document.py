@@ -133,8 +133,8 @@ def _shortened_prompt_warning(role: str, model: str, calls: Sequence[Call]) -> W
     when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
         f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
-        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
-        f"left for the decision. At most {'; '.join(parts)}. "
+        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or the part of "
+        f"the budget that was left for the decision. At most {'; '.join(parts)}. "
         "`left_out` of each call has the details."
     )
     return {"kind": "prompt_shortened", "where": role, "detail": detail}

@@ -115,7 +115,7 @@ def has_callbacks(config: RunnableConfig | None) -> bool:
 
 
 class QuietNode(Runnable[Any, Any]):
-    """A node with its outgoing edges. Without callbacks it starts no run around them; LangGraph's node always does.
+    """A node with its outgoing edges. Without callbacks, no run of LangChain encloses them, unlike in LangGraph.
 
     Args:
         whole: LangGraph's sequence of the node and its edges, which runs if there are callbacks.
@@ -262,13 +262,13 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
         anywhere = any(branch.ends is None for branch in routers)
         routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
-        before = Counter(to for _, to in plain_edges) + Counter(
+        incoming = Counter(to for _, to in plain_edges) + Counter(
             to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
         )
         follows = {
             node: follow
             for node in self._idle
-            if (follow := self._successor(node)) and (follow.is_fixed or before[node] == 1)
+            if (follow := self._successor(node)) and (follow.is_fixed or incoming[node] == 1)
         }
         for source in {source for source, _ in plain_edges} | set(self.branches):
             once = source in self._run_once or source not in routed

@@ -86,17 +86,17 @@ class NodeContext:
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
-        """The speaker of a declaration, with the declared options."""
+        """The speaker for a declared debater, with the options of its declaration."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """A source by name; with ``recent`` a cached copy of a corpus may be a moment old."""
+        """A source by name; with ``recent`` the cached state of a corpus may be up to a second old."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
-        read: dict[str, Any] = {
+        options: dict[str, Any] = {
             "corpus": settings.corpus,
             "encoder": settings.embedder,
             "reranker": getattr(settings, "reranker", None),
@@ -104,7 +104,7 @@ class NodeContext:
         open_source = partial(
             open_retriever,
             name,
-            **read,
+            **options,
             limits=limits_of(settings),
             published_before=before,
             keyless_web=settings.keyless_web,
@@ -114,7 +114,7 @@ class NodeContext:
             return await open_source()
         if resolve(name, settings.keyless_web)[0] not in DEMO:
             return LedgerSource(await open_source(), debate_ledger, {"published_before": before})
-        return await open_ledger_corpus(open_source, debate_ledger, {"source": name, **read})
+        return await open_ledger_corpus(open_source, debate_ledger, {"source": name, **options})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -205,12 +205,12 @@ class Node:
     """A step in the form of a LangGraph node: an async callable of state and runtime.
 
     It adds the calls, warnings and depth of the step to the step's writes. A `MootError` is raised; in a
-    `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If a
-    budget is set, a call whose tokens are unknown is such an error, too. If the state has an error, the node does
+    `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If
+    tokens or cost are bounded, a call without token counts is an error, too. If the state has an error, the node does
     nothing. With ``stream_mode="custom"`` the node's start and end are streamed as events: see docs/reference/http.md.
 
     Args:
-        step: reads the state and the run, returns what it writes.
+        step: takes the state and the node's context; returns its writes.
         name: the node's name, as in records of calls.
         defaults: the settings if the graph's context is not an instance of moot's settings.
         always: whether it also runs in a failed debate.
@@ -340,7 +340,10 @@ class Node:
 
 
 def turn_location(state: Any) -> dict[str, Any]:
-    """Phase, round and agent, if a node's state is that of a single turn; else the last round."""
+    """The position of a node, as fields of its `Ledger`.
+
+    If the state has a single turn, these are the fields of the turn; else the round, and in a trial also the phase.
+    """
     turns = state.get("turns") or []
     if is_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}

@@ -157,7 +157,7 @@ class Debate(DebateGraph):
             path_map: the nodes that it may lead to.
 
         Raises:
-            ValueError: ``path_map`` is not a list.
+            ValueError: ``path_map`` is missing, empty or a mapping.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")

@@ -40,7 +40,7 @@ def is_turn(state: Mapping[str, Any]) -> bool:
 
 
 def tags_of(place: Place) -> list[str]:
-    """The round, the agent, and the phase if there are several, as tags: ``round:2``, ``agent:rag``."""
+    """The round, the agent, and the phase unless it is ``primary``, as tags: ``round:2``, ``agent:rag``."""
     tags = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
     return [f"{name}:{value}" for name, value in tags.items() if value]
 
@@ -109,7 +109,7 @@ def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[
 
 
 def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are runs in the trace; without a trace, the source itself."""
+    """A source whose searches are recorded in the trace and by telemetry, if these are on."""
     node = get_current_run_tree()
     if (seen := telemetry()) is not None:
         source = imported("moot.nodes._telemetry.observed").WatchedRetriever(seen, source)

@@ -201,7 +201,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def is_of_run(found: StateSnapshot, run: RunnableConfig) -> bool:
-    """Whether a state was written by an earlier start of this server run: its input or reply is in the state."""
+    """Whether an earlier start of this server run wrote a state, which then contains the run's input or reply."""
     id = (run.get("configurable") or {}).get("run_id")
     return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
 
@@ -222,7 +222,7 @@ def values_in(chunk: Any) -> dict[str, Any] | None:
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
-    """A graph whose runs all have a tag."""
+    """The graph as a `TracedGraph` whose runs all have a tag."""
     parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
     return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
 
@@ -255,7 +255,9 @@ async def add_debate_metadata(document: Mapping[str, Any]) -> None:
 
 
 async def set_prices(run: RunTree | None) -> None:
-    """Sets the prices for the costs of calls in the client of a run, also if another process resumes the run.
+    """Sets the prices by which the LangSmith client of a run computes the costs of calls.
+
+    Resumed debates call this again, because another process may resume them.
 
     Raises:
         UserError: the file of prices cannot be read.

@@ -219,7 +219,7 @@ def to_agents(
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """A router: starts rounds until the rounds or the budget are used up; then it leads to the node ``vote``.
+    """A router that starts rounds until the rounds or the budget are used up, and then routes to the node ``vote``.
 
     Args:
         kind: the class of the graph's settings, which the router takes.

@@ -149,10 +149,10 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The evidence that a debater keeps, besides given texts.
+    """The keys for `send_turn` with the evidence that a debater keeps; {} if it keeps only given texts.
 
-    If it does not search again: all evidence of its last answer; with `keep_evidence`: the evidence cited in that
-    answer; else none.
+    If it does not search again, it keeps all evidence of its last answer. If it does, and `keep_evidence` is on, it
+    keeps given texts and the evidence cited in its last answer.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}
     if own and settings.retrieval == "once":

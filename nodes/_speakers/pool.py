@@ -25,7 +25,7 @@ from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import AfterValidator, Field
 
 POOL = "pool"
-"""The role that fills the shared evidence; it turns queries into keywords if a source needs them."""
+"""The role that searches for the shared evidence; its model turns the query into keywords if a source needs them."""
 POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
 """Roles whose names a debater over a shared pool may not have."""
 

@@ -105,7 +105,7 @@ def check_unique_names(names: Iterable[str], reserved: Iterable[str]) -> None:
     """
     names = list(names)
     if set(reserved) & set(names) or len(set(names)) < len(names):
-        raise ValueError(f"each needs its own name, other than {', '.join(sorted(reserved))}: {names}")
+        raise ValueError(f"each speaker needs its own name, other than {', '.join(sorted(reserved))}: {names}")
 
 
 def needs_for(
@@ -143,7 +143,7 @@ def new_turn(
     """A new turn.
 
     Args:
-        round: its number, from 1; 0 before the first round.
+        round: the round's number, from 1; 0 before the first round.
         agent: the agent that takes it.
         step: the name of the step.
         number: counts from 1 if an agent takes a step several times in a round.
@@ -201,7 +201,7 @@ def send_turn(
 
 
 def person_instructions(state: DebateState) -> dict[str, Any]:
-    """A person's instructions for speakers, and the ids that the person struck."""
+    """A person's instructions for speakers, and the ids of the evidence that the person struck."""
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
     remarks = show_person(state["turns"])
     return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})

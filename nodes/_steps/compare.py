@@ -121,13 +121,14 @@ async def group_answers(
         model: the model that compares answers in words; without a model only texts are compared.
 
     Returns:
-        Each answer's group, numbered from 0, None without an answer; and the checks made for each answer.
+        The group of each answer, numbered from 0, or None if there is no answer; and the comparisons made for each
+        answer.
 
     Raises:
         UserError, WorldError: a call failed.
     """
     groups: list[list[str]] = []
-    found: list[int | None] = []
+    group_of_each: list[int | None] = []
     checks: list[list[Comparison]] = []
     for answer in answers:
         made: list[Comparison] = []
@@ -142,9 +143,9 @@ async def group_answers(
                 group = len(groups)
                 groups.append([])
             groups[group].append(answer)
-        found.append(group)
+        group_of_each.append(group)
         checks.append(made)
-    return found, checks
+    return group_of_each, checks
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
@@ -175,15 +176,15 @@ def compare_node(
     finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
     until_agreed: bool | None = None,
 ) -> Node:
-    """Closes a round: its number, its votes, the groups of equal answers, and its record in ``round_log``.
+    """Closes a round: writes its number, its votes with the groups of equal answers, and its record in ``round_log``.
 
     Reads: claim, task, turns. Different answers in words are compared by the role ``equivalence``; its
     reply is a turn of the agent whose answer was compared.
 
     Args:
         by_text: whether only texts are compared, without a model.
-        finds: the round's finding, or a function of the settings that returns it; a later step may replace it. If it
-            is None: with ``until_agreed`` whether all agree, else ``every_round``.
+        finds: the round's finding, or a function of the settings that returns it; a later step may replace it. None
+            stands for the result of `agreed_or_disputed` if an agreement ends the debate, else for ``every_round``.
         until_agreed: whether an agreement ends the debate; by default only if ``by_text`` is false.
     """
 

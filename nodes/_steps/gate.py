@@ -165,7 +165,7 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
             "debate": {"graph": document["graph"], **calls_and_tokens(document["calls"])},
         }
         update = {key: document[key] for key in (*PASSED_KEYS, *VERDICT_KEYS)}
-        # Without parts of its own, the confidence is computed from the answers of the gate and the debate.
+        # If the debate only counted answers, the confidence is computed later, from the answers of gate and debate.
         if set(document["confidence_parts"] or {}) - {"answer_share"}:
             update |= {key: document[key] for key in CONFIDENCE_KEYS}
         return update | {

@@ -109,8 +109,8 @@ def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]
 
     Args:
         task: the form of an answer.
-        votes: numbered by the origins.
-        read: the origins.
+        votes: one for each origin; ``number`` is the origin's position in ``read``, from 1.
+        read: the origins that were read.
     """
     ranks = {number: origin["rank"] for number, origin in enumerate(read, 1)}
     some_decisive = any(is_decisive(task, vote) for vote in votes)

@@ -97,7 +97,10 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """A person's turn in the last round. Its ``number`` is that of the reviewed debater, else that of the review."""
+    """A person's turn in the last round.
+
+    Its ``number`` is the position of the reviewed debater, else it counts this moment's reviews in the round.
+    """
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
     round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)
@@ -146,7 +149,7 @@ def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any
 
 
 def struck_again(state: State) -> dict[str, Any]:
-    """The update that marks pieces that a person struck earlier and a search found again; empty without any."""
+    """The update that marks pieces that a person struck earlier and a search found again; empty if there are none."""
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
     return {"evidence": again} if again else {}
@@ -222,8 +225,8 @@ def _apply_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]
 
 
 Propose = Callable[[Any, set[str]], dict[str, Any]]
-Take = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
-MOMENTS: dict[Moment, tuple[Propose, Take]] = {
+Apply = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
+MOMENTS: dict[Moment, tuple[Propose, Apply]] = {
     "queries": (_propose_queries, _apply_queries),
     "premises": (_propose_premises, _apply_premises),
     "evidence": (_propose_evidence, _apply_evidence),
@@ -244,7 +247,7 @@ def remark_first(
     Args:
         edge: a router: takes the state and the settings; returns `Send`s for the next speakers, or a node's name.
         to: the node, a `human_review_node` of the moment ``remark``.
-        rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
+        rounds: the nodes that begin a round, if the router may return a node's name instead of `Send`s.
 
     Raises:
         ValueError: the router takes other arguments.
@@ -260,8 +263,8 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether a route starts a new round: its `Send`s are for a round without turns, or it names a first node of a
-    round."""
+    """Whether a route starts a new round: its `Send`s are for a round without turns, or it names one of the nodes
+    ``rounds``."""
     last = max((turn["round"] for turn in turns), default=0)
     return any(
         to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds

@@ -103,7 +103,7 @@ def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) 
     except ValidationError as error:
         raise _invalid_reply_error(moment, _problem_in_words(error.errors(include_url=False)[0])) from error
     if isinstance(reply, PersonQueries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
-        raise _invalid_reply_error(moment, f"there is no query of {unknown[0]!r} here")
+        raise _invalid_reply_error(moment, f"no proposed query has the name {unknown[0]!r}")
     if isinstance(reply, PersonEvidence):
         known = {piece["id"] for piece in proposed["evidence"]}
         if strange := [id for id in reply.strike if id not in known]:

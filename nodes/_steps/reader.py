@@ -146,7 +146,7 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
 
 
 def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
-    """The answers other than the verdict: labels of all rounds, but answers in words only of each agent's last turn.
+    """The answers other than the verdict: from all rounds if answers are labels, else only from the last round.
 
     Args:
         document: a debate with a verdict.
@@ -172,15 +172,15 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
     """
     texts = {piece["id"]: piece for piece in document["evidence"]}
     summary: ReaderSummary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
-    for one in reply.sentences[:MOST_ITEMS]:
-        named = list(dict.fromkeys(one.quotes))
+    for sentence in reply.sentences[:MOST_ITEMS]:
+        named = list(dict.fromkeys(sentence.quotes))
         cited = [quotes[number - 1] for number in named if 0 < number <= len(quotes)]
         passages = [document["claim"], document["task"].get("claim_date") or ""]
         for quote in cited:
             piece = texts[quote["evidence_id"]]
             passages += [piece["title"], piece["text"], piece.get("published") or ""]
-        if cited and len(cited) == len(named) and figures(one.text) <= figures(*passages):
-            summary["sentences"].append({"text": clean(one.text), "citations": cited})
+        if cited and len(cited) == len(named) and figures(sentence.text) <= figures(*passages):
+            summary["sentences"].append({"text": clean(sentence.text), "citations": cited})
         else:
             summary["dropped"] += 1
     summary["dropped"] += len(reply.sentences[MOST_ITEMS:])

@@ -109,12 +109,12 @@ def retrieve_node(*, required: bool = False) -> Node:
     """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
 
     Reads: claim, task, debater, turns, and if present found and evidence. All of the speaker's sources are searched in
-    parallel; each failed source is replaced by one of the fallbacks, in order. Of ``found``, ``evidence`` and the new
-    pieces together, no origin may have more than its share (``max_origin_share``); further pieces are marked as left
-    out, with a warning. A scholarly source is searched by keywords, and its abstracts are summarised as the setting
+    parallel; each failed source is replaced by one of the fallbacks, in order. No origin may have more than its share
+    (``max_origin_share``) of ``found``, ``evidence`` and the new pieces together; excess pieces are marked as left out,
+    with a warning. A scholarly source is searched by keywords, and its abstracts are summarised as the setting
     ``source_summaries`` says. If a model returns no keywords, the query itself is searched; if it returns no summary,
     the abstract is used; both with a warning. There is a warning for every failure and every source that replaced
-    another; the turn's ``retrieval`` says whether evidence was found.
+    another; the turn's ``retrieval`` says whether evidence was found (``ok``, ``empty`` or ``failed``).
     A text that is too long is shown in part, with a warning: its beginning and the sentences nearest to the query. A
     model that summarises an abstract reads all of it, up to `MOST_SUMMARISED_TOKENS` tokens.
 
@@ -178,10 +178,10 @@ def share_warning(excess: Sequence[Evidence], beside: Sequence[Evidence], settin
     """
     names = origins([*beside, *excess], in_parts=True)
     count = Counter(names[piece["id"]] for piece in excess)
-    each = ", ".join(f"{number} of {name}" for name, number in count.items())
+    each = ", ".join(f"{number} from {name}" for name, number in count.items())
     return (
-        f"Left out: {each}. One origin has at most a share of {settings.max_origin_share:g} of the evidence "
-        "(max_origin_share)."
+        f"Pieces left out: {each}. One origin may have at most a share of {settings.max_origin_share:g} of the "
+        "evidence (max_origin_share)."
     )
 
 
@@ -245,7 +245,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
     Raises:
         UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
     """
-    debater, keywords = state["debater"], QueryForms(state, query, run)
+    debater, query_forms = state["debater"], QueryForms(state, query, run)
     rules = rules_of(run.settings, debater)
     names, fallback = sources_of(debater), debater.get("fallback", ())
     asked, spare = list(names), list(run.settings.usable_fallbacks(fallback))
@@ -253,19 +253,19 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
     readings: list[Reading] = []
     places = list(range(len(names)))
     while names:
-        queries = [(await run.retriever(name), await keywords.for_source(name)) for name in names]
-        once = {source.name: (traced_retriever(source, run.ledger), words) for source, words in queries}
-        given = dict(zip(once, await ask_all_in_time(list(once.values()), rules), strict=True))
+        queries = [(await run.retriever(name), await query_forms.for_source(name)) for name in names]
+        searches = {source.name: (traced_retriever(source, run.ledger), words) for source, words in queries}
+        results = dict(zip(searches, await ask_all_in_time(list(searches.values()), rules), strict=True))
         answers = answers or [[] for _ in names]
         for place, name, (source, _) in zip(places, names, queries, strict=True):
-            answers[place] = answer = given[source.name]
+            answers[place] = answer = results[source.name]
             reading = reading_of(debater["name"], name, source)
             if isinstance(answer, MootError):
                 left_out = NO_DEMO if fallback and not spare and asked[place] == name else ""
                 run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}{left_out}")
                 reading["failed"] = True
             else:
-                given[source.name] = []  # two names may stand for one source, whose results count once
+                results[source.name] = []  # two names may stand for one source, whose results count once
                 for warning in fallback_warnings(asked[place], name, source.name, run.settings):
                     run.ledger.warn("stand_in", warning, "sources")
             readings.append(reading)
@@ -336,15 +336,15 @@ class QueryForms:
     state: DebaterState
     query: str
     run: NodeContext
-    made: str | None = None
+    keywords: str | None = None
 
     async def for_source(self, name: str) -> str:
-        """The query for a source, or its keywords."""
+        """The query; for a scholarly source, its keywords."""
         if resolve(name)[0] not in SCHOLARLY:
             return self.query
-        if self.made is None:
-            self.made = await keywords_of(self.state, self.query, self.run)
-        return self.made
+        if self.keywords is None:
+            self.keywords = await keywords_of(self.state, self.query, self.run)
+        return self.keywords
 
 
 async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:

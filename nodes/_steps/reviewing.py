@@ -63,7 +63,7 @@ async def score_answer(
     evidence: Sequence[Evidence] = (),
     persona: str | None = None,
 ) -> ScoreReply:
-    """A score of another agent's answer, from 0 to 1 (S3, appendix E), as for `review`: one call.
+    """A score of another agent's answer, from 0 to 1 (S3, appendix E): one call.
 
     Args:
         claim: the claim of the debate.

@@ -54,7 +54,7 @@ def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[
 
 
 def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float | None:
-    """The mean of a vector's cosines with others; None without others.
+    """The mean of a vector's cosines with other vectors; None if there are no others.
 
     Raises:
         ValueError: a vector is zero or not finite.
@@ -154,7 +154,8 @@ async def faithfulness(
             taken from the evidence count.
 
     Returns:
-        ``score``, from 0 to 1, or None without a statement; the ``statements``; and ``supported``, a bool for each.
+        ``score``, from 0 to 1, or None if there is no statement; the ``statements``; and ``supported``, a bool for
+        each.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -387,7 +388,10 @@ def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
-    """The update for a score without an answer or evidence: null, with a warning unless the debater reads no source."""
+    """The update for the score of a turn without an answer or evidence: null, with a warning.
+
+    Missing evidence causes no warning if the debater searches no source.
+    """
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
     elif turn.get("query") is not None:

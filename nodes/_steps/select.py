@@ -22,7 +22,11 @@ PROMPT = "madke/select"
 
 @dataclass(frozen=True)
 class Selection:
-    """A selection from a pool: valid numbers from 1, invalid ones, the reason, and the count of all numbers."""
+    """A selection from a pool.
+
+    ``numbers`` are the valid numbers, from 1; ``dropped`` are numbers without an item, or of items that were not shown;
+    ``named`` counts the different numbers in the reply.
+    """
 
     numbers: list[int]
     dropped: list[int]
@@ -36,7 +40,7 @@ def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int]
     Args:
         given: the numbers, from 1.
         size: the number of items in the pool.
-        most: how many numbers to keep at most.
+        most: maximum number of valid numbers to keep.
 
     Returns:
         The first ``most`` valid numbers, each once; and the invalid ones.

@@ -22,12 +22,12 @@ SUM_DECIMALS = 9
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote for the answer with most votes; None if there are no answers.
+    """The first vote for the answer with most votes; None if there are no answers, or no winner.
 
     Args:
         votes: the votes in the agents' order; votes without an answer do not count.
         weights: the weight of each vote; by default 1.
-        tie: the ``first`` answer, or ``none``, if several have most votes.
+        tie: the rule if several answers have most votes: the ``first`` of them wins, or ``none`` of them.
         contested: minimum number of votes that an answer needs to win against another answer.
     """
     sums: dict[int, float] = {}

@@ -71,7 +71,7 @@ class DebateIdFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Adds the id, if there is a debate; returns True."""
         if not hasattr(record, "debate"):
-            from moot.nodes._models.session import session_in  # importing this also logs
+            from moot.nodes._models.session import session_in  # session.py imports this module
 
             session = session_in(var_child_runnable_config.get())
             if session is not None and session.id:

@@ -50,11 +50,11 @@ def show_endpoints(instruments: Telemetry) -> None:
     """Adds a metric for the calls in flight and waiting at each endpoint."""
 
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
-        found = Counter[tuple[str, str]]()
-        for one in limiters():
-            for state, count in (("running", one.running), ("waiting", one.demand - one.running)):
-                found[one.address, state] += count
-        for (address, state), count in found.items():
+        counts = Counter[tuple[str, str]]()
+        for gate in limiters():
+            for state, count in (("running", gate.running), ("waiting", gate.demand - gate.running)):
+                counts[gate.address, state] += count
+        for (address, state), count in counts.items():
             yield count, {**server_of(address), "moot.state": state}
 
     instruments.add_gauge("moot.endpoint.calls", "{call}", "Running and waiting calls to an endpoint.", calls)
@@ -131,7 +131,7 @@ class DebateWatch:
 
 
 def kind_of(error: BaseException | None) -> str:
-    """The kind of an error."""
+    """The kind of a `MootError`; for other errors the name of their class."""
     return error.kind if isinstance(error, MootError) else type(error).__name__
 
 

@@ -58,11 +58,11 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
 
 def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
-    """The confidence of a verdict by votes, as in a document; {} with fewer than two votes.
+    """The confidence of a verdict by votes, as in a document; {} without a winner or with fewer than two votes.
 
     Args:
         votes: the deciding votes, with their weights if these differ.
-        won: the vote of the winner; None if there is none.
+        won: a vote for the winning answer; None if no answer won.
     """
     counted = [vote for vote in votes if vote["group"] is not None]
     if won is None or won["group"] is None or len(counted) < 2:

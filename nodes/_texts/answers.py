@@ -306,7 +306,10 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The only number in a text in its canonical spelling, with its unit if `UNITS` has it; None as `read_number`."""
+    """The only number in a text in its canonical spelling, with its unit if that is in `UNITS`.
+
+    None in the same cases as `read_number`.
+    """
     found = _find_number(text)
     value = None if found is None else _value_of(found)
     if found is None or value is None:
@@ -388,7 +391,7 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers cannot mean the same: only one abstains, or they have one number with different units."""
+    """Whether two answers cannot mean the same: only one abstains, or the same number has different units."""
     if one == other or ABSTENTION in (one, other):
         return one != other
     value = read_number(one)

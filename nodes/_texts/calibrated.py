@@ -129,7 +129,7 @@ def differences(fitted: Bound, here: Bound) -> Iterator[str]:
             difference = (
                 f"fitted with {old}, here {new}"
                 if old != new and len(old + new) <= LONGEST_VALUE
-                else "not as it was fitted"
+                else "differs from the fitted value"
             )
             yield f"{key} ({difference})"
     for name in sorted(fitted.sources.keys() | here.sources.keys()):
@@ -260,7 +260,7 @@ def guarantee(n: int, alpha: float) -> str:
 
 
 def guarantee_limits(n: int, alpha: float) -> str:
-    """The limits of the guarantee with so many cases; empty if there are enough.
+    """The limits of the guarantee if there are few cases; empty if there are enough.
 
     The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about
     sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).

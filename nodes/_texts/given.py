@@ -84,7 +84,7 @@ def check_given(given: Any) -> list[Evidence]:
         given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
 
     Raises:
-        UserError: the value is not such a list, a text is empty, two texts have the same id, or there is too much text.
+        UserError: the value has another form, a text is empty, two texts have the same id, or there is too much text.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")

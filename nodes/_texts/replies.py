@@ -356,7 +356,7 @@ def _strict_schema(node: Any) -> Any:
 
 
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
-    """The schema for an endpoint that makes a grammar of every schema at no cost, such as llama.cpp.
+    """The schema for an endpoint that turns every schema into a grammar at no cost, such as llama.cpp.
 
     The grammar makes a weak model end its texts and lists, number its verdicts, and cite only evidence it was shown.
 

@@ -1,12 +1,12 @@
-"""Shortens prompts to a limit: evidence of the lowest rank is left out first, then the oldest rounds.
+"""Shortens prompts to a limit: the worst-ranked evidence is left out first, then the oldest rounds.
 
 A prompt's data consists of elements whose tags only moot can write (`moot.prompts.as_data`), so it can be divided
 again: into pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
 The order of removal, until the prompt fits:
 
-1. Evidence, the lowest rank first: its rank in a search, else by the words that it shares with the claim
-   (`ranks_by_words`). Evidence cited in the prompt is removed last. The last piece that is shown may be shown in part;
-   so is a piece that would take more than half of the space, unless it is the only cited one.
+1. Evidence, the worst-ranked first. Its rank is that of a search, else it depends on the words that it shares with the
+   claim (`ranks_by_words`). Evidence cited in the prompt is removed last. The last piece that is shown may be shown in
+   part, and so may a piece that would take more than half of the space, unless it is the only cited one.
    A quarter of the prompt is reserved for evidence.
 2. The oldest rounds, equally from each debate; the last round stays.
 3. The ends of the longest reasons and arguments.
@@ -32,12 +32,12 @@ EVIDENCE_SHARE = 0.25
 FEWEST_PART_BYTES = 400
 """Minimum number of bytes of a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
-"""Bytes of reasons and arguments that are always shown."""
+"""Number of bytes of each text of reasons or arguments that are always shown."""
 TAIL = 1200
 """Characters at the end of a part that are searched for the end of a sentence."""
 TRIES = 10
 BYTES_PER_TRY = 100
-"""Bytes by which each try shows less, because parts end with a sentence."""
+"""Additional bytes by which each try aims lower: as parts end with a sentence, a small step may change nothing."""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
@@ -58,7 +58,7 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A part of a text that may be left out, from ``start`` to before ``end`` in its text.
+    """A part of a text that may be left out, from ``start`` to ``end`` (exclusive) in its text.
 
     ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is the debate of a round in a
     record.
@@ -106,7 +106,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
     Args:
         texts: the data of a prompt, or of each message of a conversation.
         most: maximum number of bytes of UTF-8 of all texts together.
-        ranks: ranks of evidence by id, the lowest is best; pieces without a rank are ranked by their words.
+        ranks: ranks of evidence by id, 1 is best; pieces without a rank are ranked by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
@@ -146,7 +146,7 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
-    """Leaves out whole elements of texts that are still too long: evidence from its end, then the oldest rounds.
+    """Leaves out whole elements of texts that are still too long: the last pieces of evidence, then the oldest rounds.
 
     Possibly only the claim and the text around it remain. It serves decisions for which little budget is left.
 
@@ -187,19 +187,19 @@ def _shorten_to(
     size: int,
 ) -> ShortenedTexts:
     """Shortens the texts to about ``aim`` bytes; notes and marks may make them longer."""
-    shown, rounds = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
-    room = aim - (size - shown - rounds)
-    allotted = _allot_bytes(pieces, only_cited, max(room - rounds, min(shown, int(aim * EVIDENCE_SHARE))))
+    evidence_size, rounds_size = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
+    room = aim - (size - evidence_size - rounds_size)
+    allotted = _allot_bytes(pieces, only_cited, max(room - rounds_size, min(evidence_size, int(aim * EVIDENCE_SHARE))))
     gone: set[Unit] = set()
     for _, same in groupby(sorted(old, key=lambda unit: unit.place), key=lambda unit: unit.place):
-        if sum(allotted.values()) + rounds <= room:
+        if sum(allotted.values()) + rounds_size <= room:
             break
         left = list(same)
-        rounds -= sum(_size(unit) for unit in left)
+        rounds_size -= sum(_size(unit) for unit in left)
         gone.update(left)
-    if gone and rounds < room:
-        allotted = _allot_bytes(pieces, only_cited, room - rounds)  # the space gained by leaving out whole rounds
-    over, reasons_cut = sum(allotted.values()) + rounds - room, 0
+    if gone and rounds_size < room:
+        allotted = _allot_bytes(pieces, only_cited, room - rounds_size)  # the space gained by leaving out whole rounds
+    over, reasons_cut = sum(allotted.values()) + rounds_size - room, 0
     written = _with_remaining_units(texts, lists, allotted, gone)
     if over > 0:
         longest, saved, reasons_cut = _longest_reasons(written, over)

@@ -128,7 +128,7 @@ def show_opponents(turns: Iterable[Turn]) -> str:
 
 
 def show_person(turns: Iterable[Turn]) -> str:
-    """A person's remarks and questions about drafts of the verdict; empty without any."""
+    """A person's remarks and questions about drafts of the verdict; empty if there are none."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):

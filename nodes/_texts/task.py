@@ -128,7 +128,7 @@ def make_task(
         UserError: the task is unknown, or labels or options do not fit it, or are empty.
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
-        raise UserError("Labels and options are lists of texts.", kind="invalid_task")
+        raise UserError("Labels and options must be lists of texts.", kind="invalid_task")
     for what, given in (("labels", labels), ("options", options)):
         if given is not None and not given:
             raise UserError(f"The list of {what} is empty: add some, or leave it out.", kind="invalid_task")
@@ -219,7 +219,7 @@ def _visible_text(text: Any) -> Any:
 def _check_texts(task: Task, texts: Sequence[str]) -> Task:
     longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
     if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
-        raise UserError(f"Labels and options are texts of 1 to {longest:,} characters.", kind="invalid_task")
+        raise UserError(f"Labels and options must be texts of 1 to {longest:,} characters.", kind="invalid_task")
     count = len(task["labels"]) if task["name"] == "labels" else len(texts)
     if not 2 <= count <= len(string.ascii_uppercase):
         raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")

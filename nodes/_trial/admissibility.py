@@ -46,5 +46,5 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
 
 
 def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence by weight, the highest first; pieces without a weight come last, equal pieces keep their order."""
+    """Evidence by weight, the highest first. A missing weight counts as 0; pieces of equal weight keep their order."""
     return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

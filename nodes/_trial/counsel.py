@@ -39,7 +39,7 @@ LONGEST_PASSAGE = 400
 
 
 def counsel_for(side: str, phase: str) -> str:
-    """The counsel that speaks for a side in a phase of the trial; also the name of the role."""
+    """The name, which is also the role, of the counsel that speaks for a side in a phase of the trial."""
     return OTHER[side] if phase == "switched" else side
 
 
@@ -174,7 +174,7 @@ def is_unadmitted(piece: Evidence) -> bool:
 def visible_exhibits(
     exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
 ) -> list[Evidence]:
-    """The exhibits that `show_record` shows, and that may be cited: all, or only those already cited."""
+    """The exhibits that `show_record` shows and that may be cited: all, or without ``whole`` those cited so far."""
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
@@ -221,7 +221,7 @@ def show_record(
         history: the arguments and testimonies, which quote the exhibits.
         whole: whether to show all texts; otherwise only cited exhibits, by their titles and verified quotes, and the
             number of other exhibits.
-        titles: whether to list the titles of the other exhibits, too.
+        titles: whether to list the titles of the other exhibits instead of their number.
     """
     pieces = active_evidence(exhibits)
     if whole or not pieces:
@@ -266,7 +266,7 @@ def _title_line(piece: Evidence) -> str:
 
 
 def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits shown to a speaker who assesses statements."""
+    """The exhibits shown to a reflecting side or an expert: all, or only cited exhibits (the setting `exhibits`)."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 

@@ -1,4 +1,4 @@
-"""A debate in court (PROClaim; S2, section 2.5): a trial's settings, the edges of a round, and its end."""
+"""A debate in court (PROClaim; S2, section 2.5): a trial's settings, and the edges and the end of a round."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """Sends a side's counsel to argue, with the record, the statements, the critic's advice and its reflection.
+    """Sends a side's counsel to argue, with the record, the statements, the side's reflection and the critic's advice.
 
     Args:
         to: the node.
@@ -274,7 +274,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
 
 def to_experts(to: str, state: TrialState) -> list[Send]:
-    """Sends each side to request an expert, who would testify from the record.
+    """Sends each side to decide whether it requests an expert, with the record and the statements.
 
     Args:
         to: the node.
@@ -317,8 +317,8 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 def close_round_node() -> Node:
     """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
 
-    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, the trial fails,
-    because there is nothing to judge.
+    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the whole primary debate, the trial fails,
+    because there is nothing to judge. If a ceiling prevented an argument, there is only a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -373,7 +373,8 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
 def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
     """For each round: each side's reflection score, their total, and the novelty of retrieved evidence.
 
-    ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
+    ``novelty`` is the mean over both sides' candidates of a round, null without candidates. ``retrieval_ended`` has the
+    reason why a side's search ended, by side.
     """
     sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
     totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]

@@ -180,9 +180,9 @@ def admit_node() -> Node:
     """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
 
     Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence that was not admitted before the
-    debate does not join, and counts as known. Evidence above an origin's share does not join either. If a side's
-    retrieval ends with this round, the reason is written into its turn. If comparisons take longer than `max_seconds`
-    allows, nothing joins, with a warning.
+    debate does not join, and counts as known. Evidence that would exceed `max_origin_share` does not join either. If a
+    side's retrieval ends with this round, the reason is written into its turn. If comparisons take longer than
+    `max_seconds` allows, nothing joins, with a warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -195,33 +195,34 @@ def admit_node() -> Node:
         pieces, requests = [*found, *on_record(state["evidence"])], [request_of(state, turn) for turn in turns]
         encoding = asyncio.gather(vectors_of(pieces, encoder), encoder.embed(requests))
         try:
-            vectors, asked = await in_time(encoding, "text encoder")
+            vectors, request_vectors = await in_time(encoding, "text encoder")
         except BudgetExhausted as error:
             unjudged = [piece for piece in found if "status" not in piece]
             run.ledger.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unjudged)} results.")
             ended = [_with_end(_with_unknown_scores(turn), state["turns"], settings) for turn in turns]
             return {"turns": ended, "evidence": [_with_status(piece, joins=False) for piece in unjudged]}
-        asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
-        near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
+        wanted = [vector for vector, turn in zip(request_vectors, turns, strict=True) for _ in turn["evidence_ids"]]
+        similarities = [similarity(*pair) for pair in zip(vectors, wanted, strict=False)]
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
-        off_request = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
-        # discarded after an earlier search
+        least_similar, least_new = settings.min_request_similarity, settings.novelty_threshold
+        off_request = {place for place, value in enumerate(similarities) if is_above(least_similar, value)}
+        # an earlier search found and discarded these pieces, so they are not new
         ruled_out |= {place for place in off_request if found[place].get("status") == "discarded"}
-        out, least = ruled_out | off_request, settings.novelty_threshold
-        new = novelties(vectors[: len(found)], vectors[len(found) :], least, ruled_out, off_request)
-        joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
+        excluded = ruled_out | off_request
+        found_novelties = novelties(vectors[: len(found)], vectors[len(found) :], least_new, ruled_out, off_request)
+        joins = [is_new(value, least_new) and place not in excluded for place, value in enumerate(found_novelties)]
         joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
         within_share = {piece["id"] for piece in await limit_to_share(joining, run, on_record(state["evidence"]))}
         joins = [joins_in and piece["id"] in within_share for piece, joins_in in zip(found, joins, strict=True)]
-        candidates = [*zip(found, new, near, joins, strict=True)]
+        candidates = [*zip(found, found_novelties, similarities, joins, strict=True)]
         written: list[Turn] = []
         evidence: list[Evidence] = []
         for turn in turns:
             own, candidates = candidates[: len(turn["evidence_ids"])], candidates[len(turn["evidence_ids"]) :]
-            evidence += [_with_findings(*one, turn) for one in own]
-            own_new = [novelty for _, novelty, _, _ in own]
-            redundancy = redundant_share(own_new, settings.redundant_similarity)
-            scores = {"novelty": average(own_new), "redundancy": redundancy}
+            evidence += [_with_findings(*candidate, turn) for candidate in own]
+            own_novelties = [novelty for _, novelty, _, _ in own]
+            redundancy = redundant_share(own_novelties, settings.redundant_similarity)
+            scores = {"novelty": average(own_novelties), "redundancy": redundancy}
             scores |= {"request_similarity": average([value for _, _, value, _ in own])}
             scores |= await _relevance(turn, [piece for piece, _, _, _ in own], run, encoder)
             joined = [piece["id"] for piece, _, _, joins_in in own if joins_in]
@@ -244,11 +245,14 @@ def _side_index(turn: Turn) -> int:
     return SIDES.index(turn["side"])
 
 
-def _with_findings(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
-    """The piece with its novelty when a side found it, its similarity to the request, and its status."""
+def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
+    """The piece with its novelty and its similarity to the request at this turn's search, and with its status."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
-    rated: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
+    rated: Evidence = {
+        **piece,
+        "retrievals": [{**r, "novelty": novelty, "request_similarity": similarity} for r in found],
+    }
     if "status" not in piece or joins:
         return _with_status(rated, joins=joins)
     return rated
@@ -278,11 +282,12 @@ async def _relevance(
 
 def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
     """The turn of a side's retrieval, with the reason if the side's search ends with it."""
-    made = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"] and t["round"] < turn["round"]]
-    gain = relevance_gain([t["scores"].get("relevance") for t in [*made, turn]])
+    own = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"]]
+    earlier = [t for t in own if t["round"] < turn["round"]]
+    gain = relevance_gain([t["scores"].get("relevance") for t in [*earlier, turn]])
     end = retrieval_end(
         turn["scores"]["redundancy"],
-        len(made) + 1,
+        len(earlier) + 1,
         gain,
         most_redundant=settings.redundant_share,
         most_retrievals=settings.max_retrievals,
@@ -327,6 +332,6 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def missing_evidence(state: TrialState, side: str | None) -> str | None:
-    """The evidence that a side's last reflection found missing."""
+    """The evidence that a side's last reflection found missing; None if unknown."""
     reflections = turns_in_round(state["turns"], this_round(state) - 1, "reflect")
     return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

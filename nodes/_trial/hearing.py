@@ -51,7 +51,7 @@ TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
     advice="the critic's advice for the side after the last round.",
     flaws="the weaknesses that the side found in its own case after the last round.",
     stance="how the side would now present its case.",
-    verified_quotes="refuse an argument without a quote from the evidence.",
+    verified_quotes="whether an argument without a verified quote is refused.",
 )
 async def argue(
     claim: str,
@@ -124,8 +124,8 @@ async def rule_on_expert(
 
 
 @with_parameters(
-    expertise="the expert's field, in one line; the prompt names it as an instruction.",
-    reason="the question of the side that requested the expert.",
+    expertise="the expert's field; as one line of at most 120 characters, it becomes part of an instruction.",
+    reason="the side's reason for the request, which says what the expert should clear up.",
 )
 async def give_testimony(
     claim: str,
@@ -236,5 +236,5 @@ def expertise_of(state: TrialState) -> str:
 
 
 def reason_of(state: TrialState) -> str:
-    """A side's reason for an expert."""
+    """A side's reason for requesting an expert."""
     return str(own_turn(state)["reason"])

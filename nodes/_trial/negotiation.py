@@ -121,7 +121,7 @@ def stance_queries_node() -> Node:
 def disclose_node() -> Node:
     """Marks all evidence, given or found, with the first pool that has it, and warns of premises without a search.
 
-    Evidence above an origin's share of all evidence is left out, with a warning.
+    Evidence that exceeds `max_origin_share` is left out, with a warning.
 
     Reads: turns, evidence.
     """
@@ -181,7 +181,8 @@ def weigh_exhibit_node() -> Node:
 def rule_node() -> Node:
     """Rules on every piece with a weight; a piece without a weight is not admitted, with a warning.
 
-    Reads: turns, evidence. If there is evidence and no piece could be weighed, the trial fails.
+    Reads: turns, evidence. If there is evidence and no piece could be weighed, the trial fails, unless a ceiling
+    prevented a call.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def rule_node() -> Node:
                 run.ledger.warn("not_weighed", f"{exhibit} could not be weighed, so it is not admitted.")
                 continue
             found = ruling(weight, admitted=run.settings.admitted_above, disputed=run.settings.disputed_above)
-            ruled.append({**known[exhibit], **_weights(turn), "weight": weight, "status": found})
+            ruled.append({**known[exhibit], **_ratings(turn), "weight": weight, "status": found})
         if not any(piece["status"] == "admitted" for piece in ruled):
             run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates start without any exhibit.")
         return {"evidence": ruled}
@@ -213,7 +214,7 @@ def nothing_weighed_error(turns: Sequence[Turn]) -> WorldError:
     return ReplyError(detail, common_outcome(turns))
 
 
-def _weights(turn: Turn) -> Any:
+def _ratings(turn: Turn) -> Any:
     return {"relevance": turn["relevance"], "credibility": turn["credibility"]}
 
 

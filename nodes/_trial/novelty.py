@@ -35,7 +35,7 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
 
 
 def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of two vectors of one dimension, in [-1, 1].
+    """The cosine of two vectors of the same dimension, in [-1, 1].
 
     Raises:
         ValueError: see `novelty`.

@@ -143,7 +143,7 @@ PANEL = Decision(
 """The smallest call of each judge: the claim, with an empty record."""
 
 
-@with_parameters(turns="of both debates.")
+@with_parameters(turns="the turns of both debates.")
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
@@ -153,7 +153,7 @@ async def analyse_consistency(
 
 
 @with_parameters(
-    turns="of the whole trial.",
+    turns="the turns of the whole trial.",
     evidence="all evidence, with its rulings.",
     most_tokens="maximum tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
     persona="the judge's persona.",
@@ -186,7 +186,7 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns of exhibits left out because the record is too long, and of judges that are not independent.
+    """Warns if the record is too long, and if the critic or a judge is not independent: see `speakers_sharing_a_model`.
 
     Reads: claim, task, turns, evidence.
     """

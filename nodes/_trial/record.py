@@ -24,7 +24,7 @@ ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflect
 def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces.
 
-    Pieces without a weight or a ruling are disputed, too, and come last.
+    Pieces without a ruling count as disputed. They have no weight, so they come last.
     """
     pieces = active_evidence(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
@@ -90,7 +90,7 @@ def statement_tokens(values: Mapping[str, str]) -> int:
 
 
 def show_exhibits(pieces: Sequence[Evidence]) -> str:
-    """Exhibits, each with its status: its weight, or that it was found during a debate."""
+    """Exhibits, each with its status, and with its weight if it has one."""
     return show_evidence(pieces, "(no exhibit is shown)", _status_attributes)
 
 

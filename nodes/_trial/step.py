@@ -37,7 +37,7 @@ PARAMETERS = {
     "side": "``plaintiff`` or ``defense``.",
     "whole": "whether exhibits are shown whole; otherwise only their titles and quotes.",
     "round": "the round's number, from 1; 0 leaves it out.",
-    "max_rounds": "most rounds.",
+    "max_rounds": "the maximum number of rounds.",
     "prompt": "the prompt's name.",
 }
 """Parameters shared by the functions of several steps."""
@@ -134,11 +134,15 @@ class Step(Generic[R]):
 
 
 def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """A reply's citations, checked against the exhibits that the speaker was shown; warns of faulty ones."""
+    """A reply's citations, checked against the exhibits that the speaker was shown; {} if the reply has no citations.
+
+    Warns of faulty citations, and of challenges to exhibits that were not shown.
+    """
     ids = {piece["id"] for piece in shown}
-    for one in getattr(reply, "challenges", []):
-        if one.evidence_id not in ids:
-            ledger.warn("unknown_exhibit", f"{redact(one.evidence_id)[:80]!r} was challenged, but was not shown.")
+    for challenge in getattr(reply, "challenges", []):
+        if challenge.evidence_id not in ids:
+            challenged = redact(challenge.evidence_id)[:80]
+            ledger.warn("unknown_exhibit", f"{challenged!r} was challenged, but was not shown.")
     if (quotes := getattr(reply, "citations", None)) is None:
         return {}
     citations = check_citations(quotes, shown, ids)

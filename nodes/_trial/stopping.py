@@ -74,10 +74,10 @@ def stop_reason(
         novelties: the mean novelty of each round's candidates; None in rounds without any.
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes the debate.
-        min_rounds: no reason counts before the end of this round.
+        min_rounds: before the end of this round, only ``max_rounds`` can stop the debate.
         max_rounds: maximum number of rounds.
-        plateau: as for `is_plateau`.
-        exhaustion: as for `is_exhausted`.
+        plateau: ``least`` of `is_plateau`.
+        exhaustion: ``least`` of `is_exhausted`.
     """
     reasons: list[tuple[StopReason, bool]] = [
         ("reflection_plateau", is_plateau(totals, plateau)),

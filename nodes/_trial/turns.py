@@ -37,7 +37,7 @@ class Challenges(TypedDict, total=False):
 
 
 class AdmissibilityFields(TypedDict, total=False):
-    """The weight of a piece of evidence."""
+    """The relevance and credibility of a piece of evidence."""
 
     relevance: float | None
     credibility: float | None
@@ -203,6 +203,6 @@ KINDS = (
     TurnKind("Critique", "critique", "A critic's view of a round.", (*WITH_OUTCOME, CritiqueFields)),
     TurnKind("Closing", "close", "Whether the court closes the debate.", (*WITH_OUTCOME, Reason, ClosingField)),
     TurnKind("Consistency", "analyse", "How consistently the counsel argued.", (*WITH_OUTCOME, ConsistencyFields)),
-    TurnKind("PanelVote", "judge", "A judge of the panel.", (*WITH_OUTCOME, Reason, JudgementFields)),
+    TurnKind("PanelVote", "judge", "A panel judge's scores and verdict.", (*WITH_OUTCOME, Reason, JudgementFields)),
 )
-"""The steps of a trial."""
+"""The kinds of turns that only trials have."""

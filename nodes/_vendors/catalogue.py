@@ -202,9 +202,9 @@ def vendor_endpoint(provider: str) -> Endpoint:
     """
     vendor = VENDORS[provider]
     if find_spec(vendor.module) is None:
-        extra = f'pip install "moot[{provider}]"' if provider == "anthropic" else f"pip install {vendor.package}"
+        command = f'pip install "moot[{provider}]"' if provider == "anthropic" else f"pip install {vendor.package}"
         raise UserError(
-            f"Models of {vendor.title} need the package {vendor.package}: {extra}. Or choose another model.",
+            f"Models of {vendor.title} need the package {vendor.package}: {command}. Or choose another model.",
             kind="missing_package",
         )
     found = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}

@@ -155,7 +155,7 @@ def test_a_debate_killed_during_its_decision_resumes_under_a_higher_ceiling(
     before = len(stub.prompts())
     under_it = moot(*JUDGED, *bounded)
     detail = json.loads(under_it.stdout)["error"]["detail"]
-    enough = re.search(rf"run the same command with `{ceiling}` of (\d+) or more", detail)
+    enough = re.search(rf"run it again with `{ceiling}` of (\d+) or more", detail)
     assert enough, detail
     assert len(stub.prompts()) == before
     assert more in (enough[1], None)
