@@ -21,8 +21,8 @@ from moot.nodes._texts.calibrated import Bound, Calibration, bound_to, differenc
 
 @dataclass(frozen=True)
 class CalibrationCase:
-    """A labelled debate: the nonconformity score of its right label, its verdict's confidence (None without one), and
-    whether the verdict is right."""
+    """A labelled debate: the nonconformity score of its right label, its verdict's confidence (None if there is none),
+    and whether the verdict is right."""
 
     score: float
     confidence: float | None
@@ -82,6 +82,15 @@ def fit_cases(
     attacked: int = 0,
 ) -> FittedCalibration:
     """Fit the calibration of labelled debates.
+
+    Args:
+        cases: the debates.
+        alpha: the allowed error rate, in (0, 1).
+        bound: the configuration of the debates.
+        corpora: a digest of each corpus, by name.
+        unfinished: as in `FittedCalibration`.
+        repeated: as in `FittedCalibration`.
+        attacked: as in `FittedCalibration`.
 
     Raises:
         UserError: there is no labelled debate.
@@ -152,7 +161,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Yield for each sample of a log its item, its document and the right answers.
+    """Yield the item's id, the document (None if there is none) and the right answers of each sample of a log.
 
     Raises:
         UserError: the log was written by another version of the system.

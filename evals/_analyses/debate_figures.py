@@ -43,9 +43,10 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round whether all agents gave one answer. ``followed``: the judge's choice, for each kind of
-    score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
-    `moot.evals._stats.debate_measures`). ``context``: each agent's mean prompt length in a round, in tokens.
+    ``agreed``: for each round whether all agents gave the same answer. ``followed``: the judge's choice, for each kind
+    of score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
+    `moot.evals._stats.debate_measures`), empty or None for other systems. ``context``: each agent's mean prompt length
+    in a round, in tokens; None if it is unknown.
     """
 
     answers: tuple[AgentAnswer, ...]

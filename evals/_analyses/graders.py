@@ -1,4 +1,4 @@
-"""Models that grade answers in words (S4): which models are refused, their grades, and their agreement."""
+"""Models that grade answers in words (S4): which models are refused, their grades, and people's grades."""
 
 from __future__ import annotations
 

@@ -49,7 +49,10 @@ LIAR_INSTRUCTION = (
 
 @dataclass(frozen=True)
 class Template:
-    """An instruction to put into a passage. ``text`` has the placeholders ``{label}`` and, if needed, ``{claim}``."""
+    """An instruction to put into a passage.
+
+    ``text`` has the placeholders ``{label}`` and, if needed, ``{claim}``. ``kept_back``: whether it is held out.
+    """
 
     id: str
     language: str
@@ -66,7 +69,7 @@ def templates() -> tuple[Template, ...]:
 
 @lru_cache(maxsize=1)
 def passages() -> tuple[Mapping[str, Any], ...]:
-    """All passages that claim an answer, each with ``id``, ``text`` and whether it is ``kept_back``."""
+    """All passages that claim an answer, each with ``id``, ``text`` and whether it is held out (``kept_back``)."""
     return tuple(_read_lines("passages.jsonl"))
 
 
@@ -114,7 +117,8 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
     Args:
         text: the passage.
         instruction: the instruction.
-        position: start, end, or middle (after the sentence that contains the middle; if none ends there, after a word).
+        position: start, end, or middle (after the sentence that contains the middle; if it is the last one, after a
+            word).
     """
     if position == "start":
         return f"{instruction} {text}"

@@ -67,21 +67,22 @@ def _read_debates(header: Header) -> list[tuple[Any, DebateResult]]:
 def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
     """The results of a plan's attacks, as plain JSON.
 
-    A verdict flips if it is right without the attack and the debate gives another answer under it; no answer at all is
-    ``withheld``. The flip rate is the share of flips among the verdicts that were right, with its Wilson interval.
-    Flips are flagged if their document shows one of `FLAGS`.
+    A verdict flips if it is right without the attack and the debate gives a wrong answer under attack; if it gives no
+    answer, the verdict is ``withheld``. The flip rate is the share of flips among the verdicts that were right, with
+    its Wilson interval. Flips are flagged if their document shows one of `FLAGS`.
 
     Args:
         logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
 
     Returns:
-        ``systems``, each system without an attack: ``accuracy`` [value, low, high]; the number of samples (``n``), of
-        right verdicts (``right``), of flagged right verdicts, which are false alarms (``flagged``), and of right
-        verdicts with each flag (``flags``).
-        ``attacks``, each system under attack: the number of samples that were right without the attack and have an
-        outcome under it (``right``); of ``flips``, with ``flip_rate`` [value, low, high]; of flips to the attack's
-        answer (``aimed``); of flagged flips (``flagged``), and of flips with each flag (``flags``); of ``withheld``
-        answers and ``missing`` samples; and ``by`` position, language, template and label: [flips, right].
+        ``systems``: a record for each system without an attack, with ``accuracy`` [value, low, high] and these counts:
+        ``n`` (samples), ``right`` (right verdicts), ``flagged`` (right verdicts with a flag: false alarms), and
+        ``flags`` (right verdicts with each flag).
+        ``attacks``: a record for each system under attack, with ``flip_rate`` [value, low, high] and these counts:
+        ``right`` (samples that were right without the attack and have an outcome under attack), ``flips``, ``aimed``
+        (flips to the attack's answer), ``flagged`` (flips with a flag), ``flags`` (flips with each flag), ``withheld``
+        (verdicts), ``missing`` (samples that were right without the attack and have no outcome under attack), and
+        ``by`` ([flips, right] for each position, language, template and label).
 
     Raises:
         UserError: a log cannot be read, or the log of a debate without an attack is missing.

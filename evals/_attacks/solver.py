@@ -63,7 +63,7 @@ def attacked(
         graph: the system.
         run: as for `moot.evals._runs.solver.debate`.
         pieces: the number of passages to put in, from 1 to 5.
-        kept_back: whether to use the templates and passages that are kept back for a check.
+        kept_back: whether to use the held-out templates and passages.
         attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
         settings: settings of the graph.
 
@@ -85,7 +85,7 @@ def attacked(
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
-        # the seeds of the debate without an attack
+        # use the same seeds as the debate without an attack
         chosen = settings_for_sample(chosen, sample, graph, settings)
         details: dict[str, Any] = {"label": label}
         meaning = original["task"]["meanings"].get(label, "")

@@ -1,7 +1,7 @@
 """Files of claims: CSV or JSON Lines with a column ``claim``, read a row at a time.
 
 ``for row in ClaimsFile(Path("my.csv"))`` yields each row, good or bad, so that the caller decides whether a bad row
-stops the reading (an evaluation) or is an error of its own (a batch). The contents of a file are not trusted.
+stops the reading (an evaluation) or is only reported (a batch). The contents of a file are not trusted.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ class ClaimsFile:
             raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
         self.is_csv = kind != ".jsonl"
         self.ignored: tuple[str, ...] = ()
-        """Columns that are not read, except those that ``moot claims`` writes to help with editing."""
+        """Columns that are not read, except those that ``moot claims`` writes to help with editing.
+
+        For JSON Lines they are known only after an iteration.
+        """
         self._header: list[str] = []
         self._delimiter = ","
         if self.is_csv:
@@ -112,7 +115,7 @@ class ClaimsFile:
         """Each row, in order.
 
         Raises:
-            UserError: the file is not UTF-8 text, or can no longer be read.
+            UserError: the file is not UTF-8 text, has a line that is too long, or can no longer be read.
         """
         ids: dict[str, int] = {}
         rows = self._csv_rows() if self.is_csv else self._json_rows()
@@ -170,9 +173,9 @@ class ClaimsFile:
                 self._header, self._delimiter = known, delimiter
                 break
         else:
-            beginning = first.strip()[:100] or "nothing"
+            beginning = repr(first.strip()[:100]) if first.strip() else "empty"
             raise invalid(
-                self.path.name, f"no column `claim`: its first line is {beginning!r}. Columns: {', '.join(COLUMNS)}."
+                self.path.name, f"no column `claim`: its first line is {beginning}. Columns: {', '.join(COLUMNS)}."
             )
         duplicates = sorted({name for name in self._header if name and self._header.count(name) > 1})
         if duplicates:

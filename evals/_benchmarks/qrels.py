@@ -77,11 +77,13 @@ def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Seque
     corpora = {name: read_corpus(file) for name, file in _jsonl_files(_subfolder(folder, "corpus"), "corpus").items()}
     rows: list[Row] = []
     for name, queries in qrels.items():
-        sets: dict[tuple[str, ...], Scope] = {}
+        scope_by_files: dict[tuple[str, ...], Scope] = {}
         for scope in scopes:
             chosen = own_corpora(name, queries, corpora) if scope == "own" else tuple(corpora)
-            sets.setdefault(chosen, scope)
-        rows += [Row(name, scope, chosen, queries, join_passages(chosen, corpora)) for chosen, scope in sets.items()]
+            scope_by_files.setdefault(chosen, scope)
+        rows += [
+            Row(name, scope, files, queries, join_passages(files, corpora)) for files, scope in scope_by_files.items()
+        ]
     return rows
 
 

@@ -131,7 +131,7 @@ def _title_pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
 
 
 def _add_spaces(sentences: Sequence[str]) -> Iterator[str]:
-    """Sentences separated by a space, unless they begin with one themselves."""
+    """Put a space before each sentence after the first, unless it begins with white space."""
     for i, sentence in enumerate(sentences):
         yield sentence if i == 0 or sentence[:1].isspace() else f" {sentence}"
 

@@ -42,7 +42,7 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
         more: other fields of the item.
 
     Raises:
-        SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
+        SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty option.
         InvalidRecord: there is no option with that index, or an option is neither a text nor a number.
     """
     if len(options) < 2:

@@ -303,6 +303,9 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
 
     ``corpus.json`` contains {cord_id, title, abstract: [sentence]}; it is in the file's folder or in the one above.
 
+    Returns:
+        The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
+
     Raises:
         UserError: it cannot be read, or an abstract or a sentence of a record is missing (the error names the record).
     """

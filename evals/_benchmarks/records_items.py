@@ -74,7 +74,7 @@ def checked_item(item: Item, task_name: str) -> Item:
 
     Raises:
         SkippedRecord: too long for moot, or no gold answer that can be read.
-        InvalidRecord: no claim.
+        InvalidRecord: no claim, or options or labels that the task does not accept.
     """
     if len(item.claim) > LONGEST_CLAIM:
         raise SkippedRecord(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
@@ -113,11 +113,11 @@ def ceiling(items: Sequence[Item], task: str) -> float | None:
 
     Args:
         items: the items of the evaluation.
-        task: the benchmark's task; a task without labels or letters as answers has no such ceiling.
+        task: the benchmark's task.
 
     Returns:
-        The share of items whose right answer is the most frequent one for their question; None if it is 1, because no
-        two items ask the same question with different right answers.
+        The share of items whose right answer is the most frequent one for their question. None if it is 1, if the
+        task's answers are neither labels nor letters, or if there are no items.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None

@@ -35,7 +35,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class Estimate(NamedTuple):
-    """A mean and the ends of its interval."""
+    """A mean and the ends of its 95% interval."""
 
     value: float
     low: float
@@ -71,7 +71,10 @@ def check_sources(kinds: Iterable[str]) -> None:
     """
     for kind in kinds:
         if kind not in SOURCES:
-            raise UserError(f"No source {kind!r} searches a corpus. {suggest(kind, SOURCES)}", kind="unknown_retriever")
+            raise UserError(
+                f"There is no source {kind!r} that searches a corpus. {suggest(kind, SOURCES)}",
+                kind="unknown_retriever",
+            )
 
 
 async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[RowScores]:

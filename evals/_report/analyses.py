@@ -194,7 +194,7 @@ def weights_table(study: Study) -> Table | None:
         "weights",
         "Weight of votes in the confidence of trials",
         "Expected calibration error of the confidence with each weight. In the last row of a system the weight of "
-        f"each item is chosen on other items ({FOLDS} random folds); the best weight of the rows above it is too "
+        f"each item is chosen on other items ({FOLDS} random folds); the smallest error in the rows above it is too "
         f"optimistic. The setting is `consensus_weight`. {POOLED}",
         heads,
         rows,

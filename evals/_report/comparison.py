@@ -176,7 +176,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     roots, controls, notes = _group_runs(runs)
     if data:
         notes.append(
-            "A system was run on several sets of these items, or judged by several models: each has its own study."
+            "A system was run on several sets of items, or judged by several models: each set and each judge has its "
+            "own study."
         )
     systems: list[System] = []
     for root in roots:
@@ -217,8 +218,8 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
             controls.setdefault((_system_key(run), id(debate)), ([], debate))[0].append(run)
             continue
         roots[_system_key(run)].append(run)
-        known = f"there are {len(named)} systems of that name" if named else "there is no log of it"
-        notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a separate system.")
+        reason = f"there are {len(named)} systems of that name" if named else "there is no log of it"
+        notes.append(f"{run.system} is a control of {run.of}, but {reason}: it is shown as a separate system.")
     return list(roots.values()), list(controls.values()), notes
 
 
@@ -236,7 +237,8 @@ def _system_key(run: LoggedRun) -> str:
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
     """Make a system with its newest label; equal labels of several systems are numbered.
 
-    If logs differ only in the source of the same items, the newest successful log is used, or else the newest.
+    Several logs of one seed have the same items from different sources: the newest successful log is used, or else the
+    newest.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):

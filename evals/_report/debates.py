@@ -199,8 +199,8 @@ def trial_rounds_table(study: Study) -> Table | None:
     return make_table(
         "trial_rounds",
         "Novelty and reflection by round",
-        "Means over the debates with the round. Novelty is 1 - the highest similarity of new evidence to the pool; "
-        "reflection is the sum of both sides' scores of their own case (0 to 2). KS: the distance between the "
+        "Means over the debates that reached the round. Novelty is 1 - the highest similarity of new evidence to the "
+        "pool; reflection is the sum of both sides' scores of their own case (0 to 2). KS: the distance between the "
         f"distributions of reflections in this round and in the same debates' last rounds (0: no change). {POOLED}",
         heads,
         rows,
@@ -214,7 +214,10 @@ def evidence_count_table(study: Study) -> Table | None:
     """The amount of each system's evidence, if any system had evidence."""
     heads = [SYSTEM, *columns("number", pieces="mean pieces", searches="mean searches")]
     heads += columns(
-        "count", failed="items with a failed source", stood_in="items with a fallback source", none="without any"
+        "count",
+        failed="items with a failed source",
+        stood_in="items with a fallback source",
+        none="items without evidence",
     )
     rows: list[list[Cell]] = []
     for system in study.measured:

@@ -149,9 +149,9 @@ def _insignificant_sentences(
             "one is missed more often."
         )
     if undetectable := len(not_significant) - len(least):
-        beginning = "No" if undetectable == len(not_significant) else f"In {undetectable} of these tests no"
+        beginning = "Not" if undetectable == len(not_significant) else f"In {undetectable} of these tests not"
         chance = f"would be found with a chance of {POWER:.0%}"
-        yield f"{beginning} difference {chance}: too few items tell the systems apart."
+        yield f"{beginning} even the largest difference {chance}: too few items tell the systems apart."
 
 
 def per_100_items(share: float | None) -> str:

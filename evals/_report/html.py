@@ -87,7 +87,7 @@ def report_subject(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a column of intervals: its ends, in steps of 0.1; None without an interval."""
+    """The scale of a column of intervals: its ends, multiples of 0.1; both are None if there is no interval."""
 
     low: float | None
     high: float | None
@@ -148,7 +148,7 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def cost_chart(table: Table | None) -> dict[str, Any] | None:
-    """Average score against the cost of an item, or its tokens if no price is known; None without two systems."""
+    """Score against the cost of an item, or its tokens if a cost is unknown; None if fewer than 2 systems have both."""
     if table is None:
         return None
     scores = [column for column in table.columns if column.key.startswith("score_")]
@@ -285,7 +285,7 @@ def ratios_table(report: Report) -> Table | None:
         "ratios",
         "Cost of controls relative to their systems",
         "Ratios of means over items with an outcome. At 1 the cost is equal; a control with a lower cost is not a fair "
-        "one. A dash: the ratio is unknown.",
+        "comparison. A dash: the ratio is unknown.",
         [*heads, *columns("ratio", **keys)],
         rows,
     )

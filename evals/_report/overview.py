@@ -72,10 +72,10 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
         f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
         "for several, both over groups of items. On each benchmark, all systems are compared on the same items: those "
         "on which every system has an answer or an abstention, with the same right answers. The average gives each "
-        "benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system "
-        "without all benchmarks has no average. Tokens, calls, seconds and USD are means over the benchmarks' means. "
-        "Missing answers are those of failed debates. Items with less evidence are those for which a source failed, a "
-        "fallback was used, or nothing was found.",
+        "benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system that "
+        "was not run on all benchmarks has no average. Tokens, calls, seconds and USD are means over the benchmarks' "
+        "means. Missing answers are those of failed debates. Items with less evidence are those for which a source "
+        "failed, a fallback was used, or nothing was found.",
         heads,
         rows,
     )

@@ -56,8 +56,10 @@ def published_figures() -> tuple[PublishedFigure, ...]:
 
 
 def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
-    """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of
-    items."""
+    """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of items.
+
+    An F1 whose interval is not printed has none.
+    """
     if figure.low is not None and figure.high is not None:
         return Interval(figure.value, figure.low, figure.high, figure.n), "theirs, as printed"
     if figure.measure == "token_f1" or figure.measure == "macro_f1":

@@ -82,7 +82,9 @@ def study_notes(study: Study) -> list[str]:
     """Notes on a study, shown beside its tables."""
     notes = [*study.notes, *_item_notes(study), *_run_notes(study)]
     if study.model is None:
-        notes.append("These systems have several models, or models of their own: see the settings.")
+        notes.append(
+            "No single model was set for these systems: their roles may have different models (see the settings)."
+        )
     return list(dict.fromkeys(notes))
 
 

@@ -97,9 +97,9 @@ def systems_table(study: Study) -> Table | None:
         f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
         "answers. Abstentions and replies that could not be used are not right; see the policies. With less evidence: "
         "a source failed, a fallback was used, or nothing was found; see the warnings. In brackets: 95% percentile "
-        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). Several runs have their mean score. "
-        "Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior is "
-        "chosen on these same items, so no constant answer does better."
+        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the score is their "
+        "mean. Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior "
+        "is chosen on these same items, so no constant answer does better."
         f"{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
@@ -119,7 +119,7 @@ def _system_cells(system: System, study: Study, first: str, others: Sequence[str
 
 
 def lowest_ceiling(systems: Sequence[System]) -> float | None:
-    """The best accuracy that the items of systems allow, if it is below 1 (`LoggedRun.ceiling`)."""
+    """The lowest of the best possible accuracies of systems' runs (`LoggedRun.ceiling`); None if no run has one."""
     return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
 
 

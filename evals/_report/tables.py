@@ -60,7 +60,7 @@ class Table:
         return [row[places[key]] for row in self.rows]
 
     def has(self, key: str) -> bool:
-        """Whether there is such a column."""
+        """Whether the table has a column with this key."""
         return any(column.key == key for column in self.columns)
 
     def without(self, keys: Sequence[str]) -> Table:

@@ -222,7 +222,7 @@ def policies_table(study: Study) -> Table | None:
     return make_table(
         "policies",
         "Scores by the policy for items without an answer",
-        "Abstentions are counted before any policy of the system's own (a trial's INCONCLUSIVE is an abstention), over "
+        "Abstentions are counted before a system maps them to a label (a trial's INCONCLUSIVE is an abstention), over "
         "all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable reply: "
         "the system's models answered, but the answer could not be used, even when asked again; it is wrong under "
         "every policy but the one that counts it as missing. Missing items failed in an outage or were not run. They "

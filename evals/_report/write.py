@@ -41,7 +41,7 @@ from moot.nodes._models.prices import cost_of, read_prices
 
 @dataclass(frozen=True)
 class Section:
-    """A study in a report; ``name`` is the base name of its files."""
+    """A study in a report; the names of its files begin with ``name``."""
 
     name: str
     title: str

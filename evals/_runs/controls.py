@@ -1,6 +1,6 @@
 """Controls: the baselines that a debate must beat to be worth its cost.
 
-They run beside each debate, sample by sample, with figures from its log (`moot.evals._runs.reference`):
+They run after a debate on the same samples, and read figures from its log (`moot.evals._runs.reference`):
 
 - `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate used on the same
   sample;
@@ -87,9 +87,9 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Variants of the settings with each other way to retrieve that the system has: none, once, or every round.
+    """Settings by variant: one for each retrieval mode of the system (none, once, every round) but the chosen one.
 
-    ``later`` is left out: it retrieves in every round but the first.
+    The mode ``later`` is left out: it retrieves in every round but the first.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]

@@ -58,7 +58,7 @@ event."""
 
 @contextmanager
 def without_inspects_clients() -> Iterator[None]:
-    """Context manager in which no sample imports the packages of Inspect's own clients, which takes two seconds."""
+    """Within this context, samples do not import the packages of Inspect's own clients, to save two seconds."""
     before = clients._HAS_OPENAI, clients._HAS_ANTHROPIC
     clients._HAS_OPENAI = clients._HAS_ANTHROPIC = False
     try:
@@ -76,7 +76,7 @@ class MootModel(ModelAPI):
         """Make one call, without tools.
 
         Raises:
-            UserError, WorldError: the call failed.
+            UserError, WorldError: there are tools, or the call failed.
         """
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
@@ -124,7 +124,7 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_grader(model: str | None) -> str | None:
-    """The model that judges answers: the named one, or Inspect's for the role ``grader``.
+    """The model that judges answers: the named one, or Inspect's for the role ``grader``; None if there is neither.
 
     Raises:
         UserError: the two differ, or moot cannot call Inspect's model.

@@ -47,8 +47,8 @@ class LoggedRun:
         graph: its graph; empty if the log does not name it.
         model: the system's model; None if it had several.
         seed: None if none was set.
-        control: the name of the control, if the system is one; else None.
-        of: the label of the system that the control belongs to.
+        control: the name of the control, retrieval variant or attack, if the system is one of these; else None.
+        of: the label of the system that the control belongs to; None without ``control``.
         key: the key of the log, which identifies the system, its settings and its data; None if it has none.
         of_key: the key of the log of the control's system.
         position: the system's place in the plan; for a control, the place of its system.
@@ -189,9 +189,10 @@ def _observations(
 
 
 def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
-    """Yield the samples of a log, in the order of its items, with their result documents, in batches.
+    """Yield each sample of a log with its result document (None if it has none), in the order of the items.
 
-    Samples without a document are read once more, with their events: recovered samples have it there.
+    Samples are read in batches. Those without a document are read once more, with their events, which contain the
+    document of a recovered sample.
     """
     from moot.evals._runs.solver import document_in  # this import needs Inspect
 

@@ -45,7 +45,7 @@ class PlannedBenchmark(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="A benchmark; see `moot eval tasks`.")
-    data: Path | None = Field(default=None, description="A file or folder in the published format; without it the Hub.")
+    data: Path | None = Field(default=None, description="A file or folder in the published format; by default the Hub.")
     limit: int | None = Field(default=None, ge=1, description="Maximum number of items.")
 
     @field_validator("name")
@@ -71,19 +71,21 @@ class Plan(BaseModel):
     tasks: tuple[PlannedBenchmark, ...] = Field(
         min_length=1, description="Benchmarks: names, objects, or an object from name to path."
     )
-    models: tuple[ModelName | None, ...] = Field(default=(None,), min_length=1, description="Models of all roles.")
+    models: tuple[ModelName | None, ...] = Field(
+        default=(None,), min_length=1, description="Models of all roles, one run each."
+    )
     seeds: tuple[int | None, ...] = Field(default=(None,), min_length=1, description="Sampling seeds, one run each.")
     settings: dict[str, Any] = Field(default={}, description="Settings of every system that has them.")
     limit: int | None = Field(default=None, ge=1, description="Maximum number of items of each benchmark.")
     sample_seed: int | None = Field(
-        default=None, description="Draws the items at random; by default the first are taken."
+        default=None, description="Seed that draws the items at random; by default the first items are taken."
     )
     judge: ModelName | None = Field(default=None, description="A model that says whether answers in words are right.")
     judge_may_debate: bool = Field(
         default=False, description="Whether that model may also speak in debates that it judges."
     )
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
-        default=False, description="Whether each debate's controls run beside it: all, or only the named ones."
+        default=False, description="Controls to run for each debate: all (true), none (false), or only the named ones."
     )
     equal: Equal = Field(
         default="tokens",
@@ -92,9 +94,7 @@ class Plan(BaseModel):
 
     attacks: tuple[Attack, ...] = Field(default=(), description="Attacks under which each debate runs again.")
     pieces: int = Field(default=3, ge=1, le=MOST_PIECES, description="Number of poisoned passages in each search.")
-    kept_back: bool = Field(
-        default=False, description="Whether attackers use the templates and passages that are kept back for a check."
-    )
+    kept_back: bool = Field(default=False, description="Whether attackers use the held-out templates and passages.")
     attacker: ModelName | None = Field(
         default=None, description="The model that writes adaptive passages; by default the model of the debate."
     )
@@ -126,10 +126,11 @@ class Plan(BaseModel):
 class Cell:
     """One system on one benchmark with one model and seed; each cell has its own log.
 
-    ``of`` is the debate's cell, if this cell is a control of a debate or runs a debate under attack. ``control`` is the
-    kind of control (None for a retrieval variant). ``position`` is the place of the debate among the plan's systems.
-    ``equal`` is the budget that a control shares with its debate, if any. ``attack`` has the arguments of
-    `moot.evals._attacks.solver.attacked`, if the debate runs under attack.
+    ``system`` is the system's label. ``of`` is the debate's cell, if this cell is a control or a retrieval variant of a
+    debate or runs a debate under attack. ``control`` is the kind of control (None for a retrieval variant).
+    ``position`` is the place of the debate among the plan's systems, from 0. ``equal`` is the budget that a control
+    shares with its debate, if any. ``attack`` has the arguments of `moot.evals._attacks.solver.attacked`, if the debate
+    runs under attack.
     """
 
     system: str
@@ -177,11 +178,14 @@ class Cell:
 
 
 def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
-    """Read a plan from a YAML file; paths are relative to its folder, and fields in ``given`` take precedence.
+    """Read a plan from a YAML file; fields in ``given`` take precedence.
+
+    The paths of benchmarks are relative to the file's folder. If ``given`` has tasks, their paths are relative to the
+    current folder.
 
     Args:
         path: the file.
-        given: fields of `Plan` that override the file's.
+        given: fields of `Plan` that override the file's; ``settings`` override the file's settings key by key.
 
     Raises:
         UserError: the file does not exist, is not YAML, or has an invalid field (the error names it).
@@ -270,10 +274,10 @@ def _check_labels_differ(cells: Sequence[Cell]) -> None:
         groups: dict[str, set[str]] = {}
         for cell in cells:
             settings = {key: value for key, value in cell.settings.items() if key not in ("model", "seed")}
-            name, differs = (
+            name, content = (
                 (cell.system, [cell.graph, settings]) if part == "system" else (cell.task.name, str(cell.task.data))
             )
-            groups.setdefault(name, set()).add(json.dumps(differs, sort_keys=True, default=str))
+            groups.setdefault(name, set()).add(json.dumps(content, sort_keys=True, default=str))
         if ambiguous := [name for name, different in groups.items() if len(different) > 1]:
             raise UserError(
                 f"The plan has several {kind} {ambiguous[0]!r}: give each system its own label, and run each "
@@ -345,7 +349,7 @@ def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterabl
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
     if names and cell.model is None and not SPEAKER_SETTINGS.isdisjoint(cell.settings):
         raise UserError(
-            f"The controls of {cell.system} need one model: name it under `models`, not only those of single roles.",
+            f"The controls of {cell.system} need one model: name it under `models`, not only models of single roles.",
             kind="invalid_setting",
         )
     in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_equal_cost for name in names)

@@ -6,11 +6,11 @@ RAGAS itself: two for a single answer, and others for `moot eval ragas`, which s
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
 
-The two functions return RAGAS's results unchanged, even if ours differ on purpose: NaN without statements, a
-`ValueError` without evidence or answer (ours: null); 0 for an answer that its model calls noncommittal in every
-question (ours: the mean, as S1 has no such term); 0 if its model writes no question. Over logs these are missing data,
-except the noncommittal answer, whose 0 is RAGAS's own. RAGAS reports its use to its makers unless the environment says
-RAGAS_DO_NOT_TRACK=true before it is first used.
+The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose in these cases: NaN without
+statements, a `ValueError` without evidence or answer (ours: null); 0 for an answer that its model calls noncommittal in
+every question (ours: the mean, as S1 has no such term); 0 if its model writes no question. `moot eval ragas` counts
+these cases as missing data, except the noncommittal answer, which keeps RAGAS's 0. RAGAS reports its use to its makers
+unless the environment says RAGAS_DO_NOT_TRACK=true before it is first used.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ async def measure(
         model: RAGAS's model, as ``provider:name``.
         embedder: makes the vectors of answer relevancy.
         at_once: maximum number of calls at the same time.
-        done: called with the place of each sample that has been measured, and its `METRICS`.
+        done: called for each measured sample with its index and its values, by the keys of `METRICS`.
 
     Raises:
         UserError: ragas, a package or a key is missing; a model or an encoder is unknown.

@@ -1,4 +1,4 @@
-"""The cost of a debate on each sample, read from its log for the controls that run beside it."""
+"""A debate's cost, rounds and evidence on each sample, read from its log for the controls of the debate."""
 
 from __future__ import annotations
 

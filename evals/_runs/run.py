@@ -1,8 +1,8 @@
 """Run a plan as a set of Inspect's evaluations: a log for each cell, which is resumed after an interruption.
 
-A cell is identified by its system with every setting, model and seed, and by all other parts that it depends on
-(`moot.evals._identity.parts`). If any of these differs, it is another run, and a message names the difference. Samples
-that are in a log or its recovery buffer are not run again, unless they failed.
+A cell (`moot.evals._runs.plan.Cell`) is identified by its system with every setting, model and seed, and by all other
+parts that it depends on (`moot.evals._identity.parts`). If any of these differs, it is another run, and a message names
+the difference. Samples that are in a log or its recovery buffer are not run again, unless they failed.
 """
 
 from __future__ import annotations
@@ -72,15 +72,16 @@ LOCK = ".moot.lock"
 class Limits:
     """Limits of the run of a plan.
 
+    ``budget``, ``max_cost`` and ``max_calls`` also count earlier runs of the plan that had one of these three ceilings.
+
     Attributes:
         at_once: samples in flight.
         time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is tried again
             only with another limit.
         retry_on_error: number of immediate retries of a failed sample.
         fail_on_error: number of failed samples, or their share if below 1, at which a cell is stopped; None: never.
-        budget: maximum tokens of all debates of the plan, including earlier runs with such a ceiling; samples over it
-            are missing data (``budget_exhausted``).
-        max_cost: maximum USD, including earlier runs that had such a ceiling.
+        budget: maximum tokens of all debates of the plan; samples over it are missing data (``budget_exhausted``).
+        max_cost: maximum USD.
         max_calls: maximum calls to models.
         max_seconds: maximum seconds of this run.
     """
@@ -99,7 +100,7 @@ class Limits:
         """Within this context, all debates share the ceilings of the plan, which also count its earlier runs.
 
         Args:
-            spent: the file with the spending of earlier runs; it exists only with a ceiling.
+            spent: the file with the spending of earlier runs; created only if tokens, USD or calls have a ceiling.
             tell: called with a message if earlier runs spent something.
         """
         ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
@@ -128,7 +129,8 @@ def run_plan(
         plan: the plan to run.
         logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
-        watch: makes the callback for every sample, from the number of all samples and of those already in logs.
+        watch: called with the number of all samples and the number that are already in logs; returns the callback for
+            every sample that ends.
         tell: called with messages: the difference if a cell is not the same run as one in the folder, and the spending
             of earlier runs.
 
@@ -161,7 +163,7 @@ def _run_cells(
     items = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
     asyncio.run(preflight(debates, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
-    for cell in cells:  # controls run after their debates
+    for cell in cells:  # a control comes after its debate, whose parts it needs
         parts[cell.key] = cell_parts(plan, cell, items[cell.task], parts)
     keys = {key: log_key(key, known) for key, known in parts.items()}
     for message in new_run_messages(cells, parts, logs):
@@ -244,17 +246,17 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
     """Yield a message for each cell that starts a new run although the folder has a log with the same settings. It
     names the differences."""
-    found = newest_logs(logs)
+    newest = newest_logs(logs)
     for cell in cells:
-        before = [log for key, log in found.items() if key.partition(".")[0] == cell.key]
-        if before and log_key(cell.key, parts[cell.key]) not in found:
-            known = [(moot_metadata(log).get("parts"), file_name(log)) for log in before]
+        earlier = [log for key, log in newest.items() if key.partition(".")[0] == cell.key]
+        if earlier and log_key(cell.key, parts[cell.key]) not in newest:
+            known = [(moot_metadata(log).get("parts"), file_name(log)) for log in earlier]
             candidates = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
             changed, other = min(candidates, key=lambda candidate: len(candidate[0]), default=([], known[0][1]))
             reason = (
                 f"these differ: {', '.join(changed)}"
                 if candidates
-                else "an older version of moot did not record its parts"
+                else "an older version of moot wrote that log and did not record everything that the run depended on"
             )
             yield f"{cell.system} on {cell.task.name} is not the same run as {other}: {reason}."
 

@@ -122,13 +122,13 @@ def accuracy() -> Scorer:
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
 def exact_match() -> Scorer:
-    """Whether the answer is one of the right ones, compared as in the task's script."""
+    """Whether the answer equals a right answer, compared as in the task's script."""
     return item_scorer("exact_match")
 
 
 @scorer(metrics=[mean(), stderr()], name="token_f1")
 def token_f1() -> Scorer:
-    """F1 of the words that the answer shares with the nearest right one, compared as in the task's script."""
+    """F1 of the words that the answer shares with the most similar right answer, compared as in the task's script."""
     return item_scorer("token_f1")
 
 
@@ -223,19 +223,22 @@ def official_scorer(measure: str) -> Scorer:
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")
 def fever_score() -> Scorer:
-    """Whether the label is right and the verdict cites one full set of its sentences (FEVER)."""
+    """Whether the label is right and the verdict cites all sentences of a gold set (FEVER).
+
+    NOT ENOUGH INFO needs no citation.
+    """
     return official_scorer("fever_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="feverous_score")
 def feverous_score() -> Scorer:
-    """Whether the label is right and the verdict cites one full set of its sentences and cells (FEVEROUS)."""
+    """Whether the label is right and the verdict cites all sentences and cells of a gold set (FEVEROUS)."""
     return official_scorer("feverous_score")
 
 
 @scorer(metrics=[mean_if_named(), stderr_if_named()], name="hover_score")
 def hover_score() -> Scorer:
-    """Whether the label is right and the verdict cites a right sentence of each page (HoVer)."""
+    """Whether the label is right and the verdict cites a gold sentence of each gold page (HoVer)."""
     return official_scorer("hover_score")
 
 

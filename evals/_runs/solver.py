@@ -77,8 +77,8 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
-    If the debate fails, the sample fails, too, as missing data; but if the failure is the system's own fault
-    (`has_outcome`), the sample counts as one without an answer.
+    If the debate fails, the sample fails, too, and is missing data. But if the failure is the system's own fault
+    (`has_outcome`), the sample counts as an abstention.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -143,7 +143,7 @@ def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[s
 
 
 def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> Settings:
-    """The settings for one sample: the day before which its evidence was published, and a seed of its own.
+    """Adapt settings to one sample: leave out evidence from its claim's day or later, and derive its seed.
 
     Args:
         settings: the system's settings, with the run's seed.
@@ -154,7 +154,7 @@ def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> 
 
 
 def _with_day(settings: Settings, sample: TaskState) -> Settings:
-    """Leaves out evidence from the claim's day or later, unless the settings name another day."""
+    """Leave out evidence from the claim's day or later, unless the settings name another day."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
@@ -162,8 +162,8 @@ def _with_day(settings: Settings, sample: TaskState) -> Settings:
 
 
 def _with_seed(settings: Settings, sample: TaskState, system: Sequence[Any]) -> Settings:
-    """Derives a seed from the run's seed, the system, and the sample's id and epoch; nothing changes without a run's
-    seed.
+    """Derive a seed from the run's seed, the system, and the sample's id and epoch. Settings without a seed are
+    returned unchanged.
 
     A debate that runs again with the settings in its document sends the same seeds.
     """

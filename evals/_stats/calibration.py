@@ -85,9 +85,9 @@ def reliability_bins(
         return []
     shares = np.linspace(0, 1, bins + 1)
     edges = np.percentile(confidence, shares * 100) if mass else shares
-    places = np.searchsorted(edges[1:-1], confidence)  # edges and places as in scikit-learn's calibration_curve
-    counts = np.bincount(places, minlength=bins)
-    sums = [np.bincount(places, weights=values, minlength=bins) for values in (confidence, right)]
+    bin_numbers = np.searchsorted(edges[1:-1], confidence)  # the same bins as in scikit-learn's calibration_curve
+    counts = np.bincount(bin_numbers, minlength=bins)
+    sums = [np.bincount(bin_numbers, weights=values, minlength=bins) for values in (confidence, right)]
     return [
         Bin(float(low), float(high), int(n), float(c / n) if n else None, float(r / n) if n else None)
         for low, high, n, c, r in zip(edges, edges[1:], counts, *sums, strict=False)
@@ -134,7 +134,7 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
 
 
 def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
-    """The gain of a system from answering only with enough confidence (Geifman and El-Yaniv 2017).
+    """The risk-coverage curve of a system that answers only with enough confidence (Geifman and El-Yaniv 2017).
 
     The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
     a random order has the overall risk. Items of equal confidence have no order: their expected risk counts, which is
@@ -195,12 +195,12 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """The distance between a figure's distributions in each round and in the last round, by round number from 1.
+    """The distance between a figure's distributions in each round and in the debates' last rounds, by round from 1.
 
     It is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two distribution
-    functions, in [0, 1]. Both samples are of the same items, the debates with that round, so debates that ended before
-    have no influence. There is no p-value, as that needs independent samples. If every debate with a round ended in it,
-    the value is 0.
+    functions, in [0, 1]. Both samples are from the same debates, those that reached the round, so debates that ended
+    before it have no influence. There is no p-value, as that needs independent samples. If a round is the last one of
+    every debate that reached it, the value is 0.
 
     S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
 
@@ -209,8 +209,8 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
             is unknown.
 
     Returns:
-        For each round the value over n items. ``missing`` counts items whose figure is unknown in that round or in
-        their last, ``left_out`` items that had ended before. {} if there is no round.
+        For each round the value over n debates. ``missing`` counts debates whose figure is unknown in this round or in
+        their last round; ``left_out`` counts debates that ended before this round. {} if there is no round.
 
     Raises:
         UserError: scipy is not installed.
@@ -232,7 +232,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
 
 
 def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
-    """Scores, lowest first, each with its count.
+    """The distinct scores, rounded to `SCORE_DECIMALS` decimals, lowest first, each with its count.
 
     Args:
         scores: for each labelled debate, 1 - the share of the right label, in [0, 1].
@@ -250,11 +250,12 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
     """The lowest confidence threshold with which at most a share alpha of all debates is both acted on and wrong.
 
-    The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
+    The least c with (W + 1) / (n + 1) <= alpha, for W wrong debates with a confidence of at least c, among n debates
+    (arXiv:2208.02814, Eq. 4).
 
     Args:
         confidences: the confidence of each labelled debate; None for a debate without one, which is never acted on.
-        right: whether its verdict is right, in the same order.
+        right: whether each debate's verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 
     Returns:

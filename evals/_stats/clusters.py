@@ -25,7 +25,7 @@ Undefined: the figure's divisor is 0."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 ROUNDING = 1e-12
-"""Maximum difference between the ends of an interval, due to rounding, if all resamples have one value."""
+"""Intervals narrower than this have no spread: their ends differ only due to rounding."""
 T = TypeVar("T", bound=Hashable)
 
 
@@ -123,7 +123,8 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
         intervals: the intervals of the figures.
 
     Returns:
-        An interval without a value if a figure has none, and without ends if a figure has no interval.
+        An interval without a value if there is no figure or a figure has no value, and without ends if a figure has no
+        interval.
     """
     n, missing, k = (
         sum(interval.n for interval in intervals),

@@ -22,8 +22,8 @@ Document = Mapping[str, Any]
 def consistent(document: Document) -> bool:
     """Whether a debate ended in consensus, including consensus in its last round.
 
-    The stop reason shows it; else the judge's last reply, if a judge was asked (MADKE); else the last votes, which are
-    in consensus if all voters have an answer of one group. A debate that is not done, or failed, is not consistent.
+    A stop reason of consensus shows it. Otherwise the judge's last reply decides, if a judge was asked (MADKE), or else
+    the last votes: all voters must have given the same answer. A debate that failed or is not done is not consistent.
 
     Args:
         document: a result document.

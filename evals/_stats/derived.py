@@ -1,4 +1,4 @@
-"""Controls that need no call: the answer of the first round alone, and the best constant label."""
+"""Controls that need no model call: the answer of the first round alone, and the best constant label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def first_round_majority(observation: Observation) -> str | None:
 
 
 def has_exchange(observations: Sequence[Observation]) -> bool:
-    """Whether a system's first round can differ from its final answer: several speakers, and more than one round."""
+    """Whether first-round majorities can differ from final answers: some debate had several speakers and rounds."""
     return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
 
 

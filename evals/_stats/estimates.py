@@ -29,7 +29,7 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 
     Args:
         system: the system of the items.
-        measure: a key of scores, or of `LABEL_MEASURES`.
+        measure: a key of `Observation.scores` or of `LABEL_MEASURES`.
         ids: the items; by default all.
     """
     items = _values_by_item(system, measure)
@@ -58,7 +58,7 @@ def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Clust
 
 
 def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
-    """Each item's mean of an item-level measure over the runs in which the item is not missing."""
+    """Each item's mean of an item-level measure over the runs in which it is known; None if it is known in no run."""
     given = _values_by_item(system, measure)
     return [None if (item := given[id]) is None else average(item[1]) for id in ids]
 
@@ -74,7 +74,9 @@ def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
 
 
 def mean_over_runs(kinds: Sequence[ItemRuns], measure: str) -> Statistic:
-    """The mean over runs of a measure, from the counts of each kind of item: (resamples, kinds) to (resamples,).
+    """A function that computes a measure's mean over runs from the counts of each kind of item.
+
+    The function takes an array (resamples, kinds), and returns an array (resamples,).
 
     A run's measure is over the items that it has; a run without items does not count.
     """

@@ -22,7 +22,7 @@ from moot.nodes._texts.task import TASKS
 COMPUTED = ("accuracy", "exact_match", "token_f1", "numeric_match")
 """Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
 WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
-"""Tasks whose scripts compare yes and no as a whole."""
+"""Tasks whose official scripts compare the answers yes and no as a whole, not by shared words."""
 
 
 def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:

@@ -75,7 +75,7 @@ def token_f1(
     Args:
         given: the outcome.
         gold: the right answer.
-        normalise: converts a text to one of words with single spaces.
+        normalise: converts a text to words that are separated by single spaces.
         whole: normalised answers that are only compared as a whole (`YES_NO`).
 
     Returns:
@@ -121,7 +121,7 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
 def numeric_match(given: str | None, gold: str) -> float | None:
     """1.0 if both have the same value, as `moot.nodes._texts.answers.read_number` reads it ("1,000" is "1000.0").
 
-    0.0 if they differ or the outcome does not contain exactly one number; None if it is missing.
+    0.0 if they differ or the outcome does not contain exactly one number; None if the outcome is missing.
 
     Args:
         given: the outcome.
@@ -364,7 +364,7 @@ def fever_score(
         first: the number of found sentences that count.
 
     Returns:
-        A value of None if a run has no sentences for any item.
+        A value of None if every item is missing or left out.
 
     Raises:
         ValueError: lists of different lengths, or an item that needs evidence has none, or an empty set.

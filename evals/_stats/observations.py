@@ -77,7 +77,8 @@ class Observation:
         debate_figures: figures of the debate besides its verdict; None if there is no document.
         error: the kind of error, if the item is missing.
         detail: details of the error, or of replies that could not be used.
-        unnamed: official measures whose evidence the verdict could not name (`moot.evals._stats.official`).
+        unnamed: official measures that need a kind of evidence that the verdict could not cite
+            (`moot.evals._stats.official`).
     """
 
     id: str
@@ -137,17 +138,17 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     if not all(gold) or not gold:
         raise ValueError("the sample has no right answer, or an empty one")
     stratum, group = (clean(str((sample.metadata or {}).get(name) or "")) for name in ("stratum", "group"))
-    known = Observation(str(sample.id), gold, stratum, group=group)
+    without_document = Observation(str(sample.id), gold, stratum, group=group)
     error, detail = _find_error(sample, document)
     outcome = None if error else outcome_of(document)
     if document is None:
-        return replace(known, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
+        return replace(without_document, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
     if not 0 <= (document["confidence"] or 0) <= 1:
         raise ValueError(f"the confidence {document['confidence']} is not between 0 and 1")
     logged = _numeric_scores(sample.scores or {}) if outcome is not None else {}
     calls = document["calls"]
     return replace(
-        known,
+        without_document,
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
         scores={**logged, **computed_scores(benchmark, outcome, gold)},
@@ -216,17 +217,17 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     Some answers need not follow from evidence: their writer never searched and was given no evidence, or the task needs
     reasoning and the answer uses no evidence. For these, a faithfulness of null is left out, not counted as unknown.
     """
-    given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
-    searching = {turn["agent"] for turn in given if turn.get("query") is not None}
-    found = []
-    for turn in given:
+    answer_turns = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
+    searching = {turn["agent"] for turn in answer_turns if turn.get("query") is not None}
+    answers = []
+    for turn in answer_turns:
         scores = {name: value for name, value in (turn.get("scores") or {}).items() if name in THRESHOLD_SCORES}
         searched = turn["agent"] in searching or turn.get("evidence_ids")
         by_reason = by_reasoning(document["task"]) and (turn.get("scores") or {}).get("statements") == []
         if scores.get("faithfulness") is None and (not searched or by_reason):
             scores.pop("faithfulness", None)
-        found.append(ScoredAnswer(turn["answer"], scores))
-    return tuple(scored for scored in found if scored.scores)
+        answers.append(ScoredAnswer(turn["answer"], scores))
+    return tuple(answer for answer in answers if answer.scores)
 
 
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
@@ -234,11 +235,11 @@ def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
 
     Answers are compared by their texts, or by the debate's equivalence checks for that round.
     """
-    given: dict[int, list[str]] = {}
+    by_round: dict[int, list[str]] = {}
     for turn in document["turns"]:
         if turn["step"] == "respond":
-            given.setdefault(turn["round"], []).append(turn.get("answer") or ABSTAINED)
-    return tuple(_round_answer(document, number, answers) for number, answers in sorted(given.items()))
+            by_round.setdefault(turn["round"], []).append(turn.get("answer") or ABSTAINED)
+    return tuple(_round_answer(document, number, answers) for number, answers in sorted(by_round.items()))
 
 
 def _round_answer(document: Document, number: int, answers: Sequence[str]) -> RoundAnswer:

@@ -107,7 +107,7 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each cited piece of evidence, in the order of citation; None if no evidence has them."""
+    """The (page, element) of each cited piece of evidence, in the order of citation; None if no evidence has both."""
     known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
@@ -152,7 +152,7 @@ def official_score(
     gold_evidence: Mapping[str, Any] | None,
     given: Sequence[Mapping[str, str]] = (),
 ) -> tuple[float | None, bool]:
-    """An official score of one item in [0, 1], and whether the verdict could cite evidence of this kind.
+    """An official score of one item in [0, 1], and whether the verdict could cite the kind of evidence that it needs.
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.

@@ -1,7 +1,7 @@
 """Outcomes of the items of a run, and scores that report how many items they cover.
 
 The outcome of an item is the answer of the system; `ABSTAINED` if it ended without one; None if the run failed on it.
-The cause of a failure decides what it counts as. After an outage (of an endpoint or a network, or due to a quota, a
+The cause of a failure decides how it counts. After an outage (of an endpoint or a network, or due to a quota, a
 ceiling or a setting) the item is missing data: it is not a wrong answer, and every score reports the number of such
 items. If replies cannot be used even after a retry, that is the system's own fault: there is no answer, which is wrong
 under every policy for abstentions (`UNUSABLE`).
@@ -80,8 +80,9 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
             settings map it to, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
 
     Returns:
-        The answer; `ABSTAINED` without an answer, or if the debate failed because replies could not be used (not
-        mapped: `UNUSABLE`); None if it failed for another reason, was cancelled or is not done.
+        The answer; `ABSTAINED` if a finished debate has none. If the debate failed because replies could not be used:
+        `ABSTAINED`, or `UNUSABLE` if ``mapped`` is False. None if it failed for another reason, was cancelled or is not
+        done.
     """
     if document is None or not has_outcome(document):
         return None
@@ -114,8 +115,8 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
         correct: for each run whether each item was right, in one order; None if it is missing.
 
     Returns:
-        For each item True if any run was right; None if none was right but one is missing, which could have been right;
-        else False. `mean_score` computes the share.
+        For each item True if any run was right; None if no run was right, but a missing run could have been; else
+        False. `mean_score` computes the share.
 
     Raises:
         ValueError: no run, or runs of different lengths.

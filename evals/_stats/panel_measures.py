@@ -288,8 +288,8 @@ def changes(trajectory: Sequence[float | None]) -> list[float]:
 def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primary") -> float | None:
     """Mean |change| of the `reflection_trajectory` from one round to the next, in [0, 2] (S2 app. O.3).
 
-    Every change in every debate has the same weight, so longer debates weigh more. None without a change: fewer than
-    two rounds, or never two known values in a row.
+    Every change in every debate has the same weight, so longer debates weigh more. None if no debate has two known
+    values in a row.
 
     Args:
         documents: result documents of trials.

@@ -17,7 +17,7 @@ from moot.evals._stats.measures import load_extra
 ALPHA = 0.05
 POWER = 0.8
 MOST_ITEMS = 10**8
-"""Maximum number of items in a search."""
+"""Maximum number of items that `items_needed` considers."""
 SLACK = 1e-9
 """Tolerance for rounding."""
 
@@ -41,7 +41,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
     Args:
         first: one system's accuracy, in [0, 1].
         second: the other system's accuracy.
-        n: the number of items; for two samples, of each system.
+        n: the number of items; for two samples, the number of each system's items.
         discordant: the share of items on which only one system is right. If given, the design is paired, and the power
             is that of the exact McNemar test, averaged over the number of discordant items. None: the design is two
             samples, and the power is that of the z-test, by statsmodels.
@@ -67,7 +67,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
 
 def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
-    """Power if this share of the discordant items is right for the first system only."""
+    """Power of the exact McNemar test if the first system is right on this share of the discordant items."""
     binom = load_extra("scipy.stats").binom
     spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
@@ -124,7 +124,7 @@ def minimum_detectable_effect(
 
     Args:
         accuracy: the accuracy of the baseline.
-        n: items; for two samples, of each system.
+        n: the number of items, as for `power`.
         discordant: as for `power`; the difference cannot be larger.
         target: the required power.
         alpha: the level of significance.
@@ -197,8 +197,8 @@ def separation(
     Args:
         first: one system's accuracy, measured on n items or expected.
         second: the other system's accuracy.
-        n: items; for two samples, of each system.
-        discordant: a known share, from logs of both systems; it is added to the designs.
+        n: the number of items, as for `power`.
+        discordant: the share of discordant items, if logs of both systems show it: a design with it is added.
         target: the required power.
         alpha: the level of significance.
 

@@ -27,12 +27,13 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Maximum number of sign flips in a permutation test. If there are more, they are drawn; else the test is exact."""
+"""Maximum number of sign flips in a permutation test. If more are possible, this number of them is drawn at random;
+else the test is exact."""
 
 DIGITS = 12
 """Number of decimals to which means of differences are rounded: values that differ only by rounding are ties."""
 SLACK = 10.0**-DIGITS
-"""Maximum sum of differences that cancel out, due to rounding."""
+"""Sums of differences up to this size count as 0: they differ from it only due to rounding."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def stratified_bootstrap(
         seed: as for `bootstrap`.
 
     Returns:
-        An interval without a value if there is no sample, or one has no items.
+        An interval without a value if there is no sample, a sample is empty, or the figure is undefined.
 
     Raises:
         ValueError: as `bootstrap`.
@@ -290,7 +291,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    order = np.argsort(known)  # statsmodels has the same, but collects all garbage in each call
+    order = np.argsort(known)  # statsmodels' function runs the garbage collector in each call
     adjusted = np.empty(len(known))
     adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(known)[order] * np.arange(len(known), 0, -1)))
     left = iter(adjusted.tolist())

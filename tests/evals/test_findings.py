@@ -49,7 +49,10 @@ def test_if_no_difference_is_found_the_detectable_difference_is_named(tmp_path: 
     assert found.headline == "No difference between the systems was found"
     headline = " ".join(found.sentences)
     assert "That does not show that these systems are equally good." in headline
-    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in headline
+    assert (
+        "Not even the largest difference would be found with a chance of 80%: too few items tell the systems apart."
+        in headline
+    )
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing and count for no system. "
         "If they counted as wrong, that would reverse no difference."

@@ -107,7 +107,7 @@ def test_the_command_prints(logs: Path, tmp_path: Path) -> None:
     assert re.search(r"consistency +2 +16 +0 ", done.stdout)  # a control, indented
     assert re.search(r"debate +1\.000 +1 +1,500 +2\.0000 ", done.stdout)  # 1,000 tokens at 0.001 and 500 at 0.002 USD
     assert "note: broken.eval: it cannot be read as a log" in done.stdout
-    assert re.search(r"note: --out DIR also writes pictures and: .*Reliability", done.stdout)
+    assert re.search(r"note: --out DIR also writes pictures and these tables: .*Reliability", done.stdout)
     refused = moot("eval", "compare", tmp_path / "nowhere")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "There is no file or folder" in refused.stderr

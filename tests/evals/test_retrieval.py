@@ -315,7 +315,7 @@ def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=message) as caught:
             read_rows(folder, split, names)
         assert caught.value.kind == "missing_file"
-    with pytest.raises(UserError, match="No source 'bm52' searches a corpus. Did you mean bm25"):
+    with pytest.raises(UserError, match="There is no source 'bm52' that searches a corpus. Did you mean bm25"):
         check_sources(["bm25", "bm52"])
     for kind in ("tavily", "web", "langchain"):
         with pytest.raises(UserError, match="searches a corpus"):

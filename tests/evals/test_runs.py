@@ -319,7 +319,7 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
     data.write_text(data.read_text() + "\n" + json.dumps({"id": 9, "claim": "Claim Z."}))
     result = CliRunner().invoke(app, command(tmp_path, str(data))[3:])
     assert result.exit_code == 3
-    assert "1 samples failed: http" in result.stderr
+    assert "1 sample failed: http" in result.stderr
     assert "fever: 1 of 3 records left out: no gold answer" in result.stderr
     assert "standard_prompting" in result.stdout
 
@@ -331,7 +331,9 @@ def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None
         for number, fault in enumerate(["word " * 80, "word " * 80, "other " * 80]):
             error = EvalError(message=fault, traceback="", traceback_ansi="")
             note(EvalSample(id=number, epoch=1, input="", target="", error=error))
-    failures = [line for line in out.getvalue().splitlines() if line[1:].startswith(" samples failed")]
+    failures = [
+        line for line in out.getvalue().splitlines() if line[1:].startswith((" sample failed", " samples failed"))
+    ]
     assert failures[0].endswith(": " + ("word " * 80).strip())
     assert failures[1].endswith("other other ...")
     assert len(failures[1]) < 330
