@@ -1,4 +1,4 @@
-"""The options of ``moot verify``. ``moot batch`` takes those of the first group, too."""
+"""The options of ``moot verify``. ``moot batch`` also takes the options of the first group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from moot.cli.completing import completion_for
 
-# Of every row of a batch, too
+# Options of `moot verify` and of every row of `moot batch`
 GraphName = Annotated[
     str | None,
     typer.Option(
@@ -80,7 +80,7 @@ LedgerMode = Annotated[
     ),
 ]
 
-# Of one debate
+# Options of `moot verify` alone
 Claim = Annotated[str, typer.Argument(help="The claim to check, or the question to answer.")]
 AskMoments = Annotated[
     str | None,

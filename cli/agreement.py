@@ -104,9 +104,9 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
             rows.append((first, second, label, n, missing, found.share, found.kappa, *counts))
     caption = (
         "95% intervals are from the large-sample standard error. If an item was answered more than once, or if items "
-        "belong together, they are from a bootstrap over groups. An answer whose text equals a right one is graded "
-        "right without a call to the model, so read the agreement of models from the texts that differ. Kappa is "
-        "undefined if all grades are the same."
+        "belong together, they are from a bootstrap over groups. An answer whose text equals a right answer is "
+        "graded right without a call to the model, so read the agreement of models from the texts that differ. Kappa "
+        "is undefined if all grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 

@@ -19,13 +19,13 @@ SHOWN = 400
 
 
 class PersonPrompt(Screen):
-    """The person at the terminal, or the lines of the standard input."""
+    """Asks the person at the terminal, or reads the replies from standard input."""
 
     def __init__(self) -> None:
         super().__init__(Console(stderr=True, soft_wrap=True))
 
     def reply(self, value: Mapping[str, Any]) -> Any:
-        """Shows an interrupt's value and reads the reply.
+        """Shows an interrupt's value and reads the reply; True for an empty reply, which accepts the proposal.
 
         Raises:
             EOFError: the input has ended.

@@ -102,8 +102,9 @@ def attacks_table(found: Mapping[str, Any]) -> Table:
     """One row per system and attack."""
     caption = (
         "Flips: verdicts that were right without the attack and have another answer with it, with 95% Wilson "
-        "intervals. A debate without an answer counts as withheld, not as flipped. Flagged: the flip's document says "
-        "that all cited evidence has one origin, that the decision is to escalate, or that quotes are not verified."
+        "intervals. As aimed: flips to the answer that the attack argues for. A debate without an answer counts as "
+        "withheld, not as flipped. Flagged: the flip's document says that all cited evidence has one origin, that the "
+        "decision is to escalate, or that quotes are not verified."
     )
     columns = ("under attack", "model", "benchmark", "right", "flip rate", "as aimed", "withheld", "flagged", "missing")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
@@ -127,7 +128,7 @@ def _run_cells(one: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def share_with_interval(share: Sequence[float | None]) -> str:
-    """A share with its interval: ``.250 [.10, .49]``; a dash if there is none."""
+    """A share with its interval: ``0.250 [0.10, 0.49]``; a dash if there is none."""
     value, low, high = share
     if value is None or low is None or high is None:
         return "-"

@@ -35,11 +35,13 @@ def eval_attack(
     defence: Annotated[
         list[str] | None,
         typer.Option(
-            help="none, origin_share, datamarking, both (of these two), or isolate (a graph). "
-            "Repeatable.  [default: none, both, isolate]"
+            help="none, origin_share, datamarking, both (origin_share and datamarking), or isolate (a "
+            "graph). Repeatable.  [default: none, both, isolate]"
         ),
     ] = None,
-    pieces: Annotated[int | None, typer.Option(min=1, max=5, help="Poisoned passages.", show_default="3")] = None,
+    pieces: Annotated[
+        int | None, typer.Option(min=1, max=5, help="Poisoned passages in each search.", show_default="3")
+    ] = None,
     kept_back: Annotated[bool, typer.Option("--kept-back", help="Use the held-out templates and passages.")] = False,
     attacker: Annotated[
         str | None, typer.Option(help="The model that writes adaptive passages.", show_default="that of the debate")

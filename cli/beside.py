@@ -55,8 +55,8 @@ def parse_control(name: str | None, equal: str | None, settings: Settings) -> Co
         raise UserError(f"--equal takes {', '.join(BUDGET_NAMES)}, not {equal!r}.", kind="invalid_setting")
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
-            f"The control has one model, the setting `model`, which is {settings.model}: name another model with "
-            "--model. The control does not use the models of single roles.",
+            f"The control uses only the model of the setting `model`, which is {settings.model}, and not the models of "
+            "single roles. That model only demonstrates moot: name another one with --model.",
             kind="invalid_setting",
         )
     if measure == "usd" and price_of(settings.model, read_prices()) is None:

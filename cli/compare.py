@@ -15,7 +15,7 @@ from rich.table import Table as Screen
 from rich.text import Text
 
 PRINTED = ("systems", "differences", "costs", "seeds", "errors")
-"""Tables that are printed; all of them are written."""
+"""Keys of the tables that are printed. A written report has all tables."""
 PLAIN = (
     "of",
     "elsewhere",
@@ -69,7 +69,7 @@ def compare_logs(
         made.title for section in report.sections for made in section.tables if made.key not in PRINTED
     )
     if out is None and left:
-        console.print(Text(f"note: --out DIR also writes pictures and: {', '.join(left)}", style="dim"))
+        console.print(Text(f"note: --out DIR also writes pictures and these tables: {', '.join(left)}", style="dim"))
     for file in written:
         Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 

@@ -69,7 +69,7 @@ def get(
 ) -> None:
     """Print a value and nothing else; if it is not set, print nothing and exit with code 1."""
     if key not in KEYS:
-        checked_value(key, "1")
+        checked_value(key, "1")  # raises, because there is no such key
     value = value_of(key)
     if value is None:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""``moot eval retrieval``."""
+"""``moot eval retrieval``: measures sources on queries with relevance judgements."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def figures_table(document: dict[str, Any]) -> Table:
     """One line per row and source; the best value of a row is bold."""
     bootstrap = document["bootstrap"]
     caption = (
-        f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} pieces. In brackets: "
+        f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} results. In brackets: "
         f"{bootstrap['confidence']:.0%} percentile bootstrap intervals, {bootstrap['resamples']:,} resamples of the "
         f"queries.\nA query without results counts as zero. {document['processor']}; "
         f"moot {document['moot_version']}."

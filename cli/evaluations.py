@@ -76,7 +76,10 @@ def eval_run(
     graph: Annotated[list[str] | None, typer.Option(help="A debate system. Repeatable.")] = None,
     task: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="A benchmark and its file or folder; NAME for the Hub. Repeatable."),
+        typer.Option(
+            metavar="NAME=PATH",
+            help="A benchmark and its file or folder; NAME alone loads it from the Hugging Face Hub. Repeatable.",
+        ),
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
     seed: Annotated[
@@ -141,8 +144,8 @@ def eval_compare(
     against: Annotated[
         str | None,
         typer.Option(
-            help="The name of a system: test all others against it. Or of a control: test each system against its own.",
-            show_default="all its controls, and the first system",
+            help="A system: compare all others with it. Or a control: compare each system with its own control.",
+            show_default="each system's own controls, and the first system",
         ),
     ] = None,
     prices: Annotated[Path | None, typer.Option(help="A file of prices by model; overrides moot's own prices.")] = None,

@@ -16,8 +16,8 @@ def send_log(path: Path, *, as_json: bool) -> None:
         UserError, WorldError: as `experiment_of` and `send_experiment`.
     """
     experiment = experiment_of(path)
-    made = send_experiment(experiment)
-    write_document(made, as_json=as_json, out=None)
+    answer = send_experiment(experiment)
+    write_document(answer, as_json=as_json, out=None)
     if not as_json:
         sent = f"Sent {len(experiment['results'])} samples of {experiment['dataset_name']!r}"
         Console().print(f"{sent} as the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)

@@ -32,7 +32,7 @@ HINTS = {
     "web": "The page is opened by: moot serve --open",
     "ui": "The page is opened by: moot serve --open",
     "resume": "To resume an interrupted debate, run the same `moot verify` again, or moot verify CLAIM --resume",
-    "export": "To write reports: moot report ID --html. To write the record: moot show ID --json",
+    "export": "To write reports: moot report ID --html. To print the result document: moot show ID --json",
     "run": "To check a claim: moot verify CLAIM. Many: moot batch FILE --out FOLDER. Benchmarks: moot eval run",
 }
 GROUP_GUESSES = {

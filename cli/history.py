@@ -179,7 +179,11 @@ def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
 
 
 def _list_entries(since: str) -> Any:
-    """The entries of `moot list` for all debates, newest first, with and without a document."""
+    """Yields the entries of `moot list`, newest first: debates with a document, and debates that have none yet.
+
+    Args:
+        since: the first day, as YYYYMMDD; empty for all days.
+    """
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
     from moot.web.table import undocumented_entry
@@ -249,7 +253,7 @@ def corpora_command(context: typer.Context, as_json: AsJson = False) -> None:
 
 @corpora.command("list")
 def corpora_list(as_json: AsJson = False) -> None:
-    """List the corpora, as without a command."""
+    """List the corpora. `moot corpora` does the same."""
     from moot.retrievers._corpus import known_corpora
 
     found = [_corpus_facts(name) for name in known_corpora()]
@@ -312,6 +316,7 @@ def _corpus_facts(name: str) -> dict[str, Any]:
     except MootError as error:
         return {"name": name, "passages": None, "encoder": None, "state": f"damaged: {error.detail}"}
     if manifest is None:
-        return {"name": name, "passages": None, "encoder": None, "state": "comes with moot; encoded when first searched by meaning"}
+        state = "comes with moot; encoded when first searched by meaning"
+        return {"name": name, "passages": None, "encoder": None, "state": state}
     state = "complete" if manifest.complete else "not complete: index it again"
     return {"name": name, "passages": manifest.passages, "encoder": manifest.encoder, "state": state}

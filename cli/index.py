@@ -1,4 +1,4 @@
-"""``moot index``."""
+"""``moot index``: adds files to a corpus."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def queue_of(queue: str | None, *, named: bool) -> str | None:
 
 @contextmanager
 def progress_bars(console: Console) -> Iterator[Progress]:
-    """Progress bars for indexing, shown if the console is a terminal; an interruption ends the program."""
+    """Progress bars, shown if the console is a terminal; Ctrl-C ends the program with exit code 130."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

@@ -1,4 +1,4 @@
-"""``moot ledger``."""
+"""``moot ledger``: shows, moves and removes the stored calls of debates."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def export_command(
 
 @ledger.command("import")
 def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot ledger export`.")]) -> None:
-    """Add a debate from a file to this machine's ledger. Its results may replace calls: import only trusted files."""
+    """Add a debate from a file to this machine's ledger. Debates may use its results: import only trusted files."""
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile
     from moot.core.ledger.transfer import import_debate
@@ -151,14 +151,18 @@ def prune_command(
         float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates that are older than this many days.")
     ] = None,
 ) -> None:
-    """Remove this machine's debates older than 30 days, then the oldest beyond 1 GB. moot does this automatically."""
+    """Remove debates older than 30 days from this machine's ledger, then calls of ended debates down to 1 GB.
+
+    moot also does this automatically.
+    """
     from moot.core.ledger.file import DAYS
 
     days = 0.0 if everything else DAYS if older is None else older
     with existing_ledger() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
-    print(f"The stored calls of {debates} debates were removed; the file is {_format_size(size)} smaller.")  # noqa: T201
+    count = "1 debate" if debates == 1 else f"{debates:,} debates"
+    print(f"The stored calls of {count} were removed; the file is {_format_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def designs_table(found: Separation) -> Table:
         f"In the most favourable pairing of {found.n:,} items, the exact McNemar test gives p = {found.smallest_p:.2g}"
     )
     can = (
-        "so they may tell the two systems apart."
+        "so these items may tell the two systems apart."
         if found.separable
         else "so no pairing can tell the two systems apart."
     )

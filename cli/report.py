@@ -35,14 +35,15 @@ class Publisher:
 def write_reports(
     documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
 ) -> int:
-    """Writes reports and prints their paths; returns the exit code: 2 if a document has no report.
+    """Writes reports and prints their paths; returns the exit code: 2 if a report failed.
 
     Args:
-        documents: result documents, and folders of them.
+        documents: result documents, folders of them, and ids of `moot list`.
         kinds: keys of `SUFFIXES`.
         out: the folder, or the file if there is one report; None for the folder of each document.
         publisher: the publisher named in claim reviews.
-        model: writes a summary for each document without one; the document stores it.
+        model: the model that summarises each document that has no summary; None for no new summaries. The document
+            stores its summary.
 
     Raises:
         UserError: there is no document, the file or folder cannot be written, or a claim review has no publisher.
@@ -60,7 +61,9 @@ def write_reports(
     single = out is not None and len(found) * len(kinds) == 1 and out.suffix != "" and not out.is_dir()
     if single and out is not None and out.suffix.lower() not in ENDS[kinds[0]]:
         ends = " or ".join(ENDS[kinds[0]])
-        raise UserError(f"--out takes a name that ends in {ends} here, not {out.name}.", kind="invalid_file")
+        raise UserError(
+            f"For this kind of report, --out takes a name that ends in {ends}, not {out.name}.", kind="invalid_file"
+        )
     faults = 0
     for path in found:
         try:

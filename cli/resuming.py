@@ -60,13 +60,13 @@ def debate_setup(
         system: the debate's system.
         given: the debate's input.
         chosen: its settings, by source.
-        ledger: the mode; by default ``MOOT_LEDGER``, else ``record``.
-        resume: whether it must resume the last unfinished debate of the same input.
-        fresh: whether it must not resume an earlier one.
-        control: the control that runs after it, if any.
+        ledger: the mode of the ledger; None for the value of `moot config`, else ``record``.
+        resume: whether the last unfinished debate of the same input must be resumed.
+        fresh: whether to start a new debate even if one is unfinished.
+        control: the control that runs after the debate, if any.
 
     Raises:
-        UserError: no such mode, options that exclude each other, no debate to resume, or one with other settings.
+        UserError: the mode is unknown, options exclude each other, or there is no debate to resume with these settings.
     """
     mode = parse_mode(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):
@@ -80,17 +80,17 @@ def debate_setup(
     check_models(settings)
     if fresh or mode != "record":
         return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
-    of_input = asyncio.run(unfinished_debates(system.name, given))
+    candidates = asyncio.run(unfinished_debates(system.name, given))
     if control:
-        of_input += asyncio.run(debates_without_control(system.name, given, control))
+        candidates += asyncio.run(debates_without_control(system.name, given, control))
     if resume:
-        if not of_input:
+        if not candidates:
             raise nothing_to_resume(f" of {system.name}")
-        earlier = of_input[0]
+        earlier = candidates[0]
         settings = resumed_settings(system, chosen, settings, earlier)
         return DebateSetup(settings, resumed_use(earlier), earlier)
     recorded = anonymised(settings.recorded())
-    found = next((debate for debate in of_input if can_continue(debate, recorded)), None)
+    found = next((debate for debate in candidates if can_continue(debate, recorded)), None)
     return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
 
 
@@ -109,7 +109,7 @@ def check_models(settings: Settings) -> None:
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
-    """Whether a debate can continue with these settings. If it is done, its ceilings must be equal, too."""
+    """Whether a debate of this moot version has these settings. Its ceilings may differ unless it is done."""
     if debate.status != "done":
         settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == settings
@@ -137,10 +137,10 @@ def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str
 
     Args:
         given: the input.
-        control: the control that runs after it, if any.
+        control: the control that runs after the debate, if any.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such debate.
     """
     found = asyncio.run(unfinished_debates(None, given))
     if found and found[0].graph == control:
@@ -182,10 +182,10 @@ async def debates_without_control(graph: str | None, given: Mapping[str, Any], c
         control: the control's system.
     """
     wanted = {key: value for key, value in given.items() if value}
-    if not (left := await unfinished_debates(control, given)):
+    if not (controls := await unfinished_debates(control, given)):
         return []
     done = await open_ledger().debates(status="done", graph=graph, text=str(given["claim"]))
-    followed = (debate for debate in done if nonempty_input(debate) == wanted and debate.started <= left[0].started)
+    followed = (debate for debate in done if nonempty_input(debate) == wanted and debate.started <= controls[0].started)
     others = (debate for debate in followed if graph or debate.graph != control)
     return [debate for debate in others if not debate.settings.get("ask_person")][:1]
 

@@ -23,7 +23,7 @@ from moot.evals._stats.outcomes import is_model_fault
 from moot.graphs import load_graph
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import paid_calls
-from moot.transcript.line import format_duration
+from moot.transcript.line import count_with_noun, format_duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -60,8 +60,8 @@ def plan_of(
         UserError: there is no plan, or it is not valid.
     """
     named = [one.partition("=") for one in tasks]
-    if nothing := next((name for name, equals, data in named if equals and not data), None):
-        raise UserError(f"--task {nothing}= names no file or folder.", kind="invalid_setting")
+    if without_path := next((name for name, equals, data in named if equals and not data), None):
+        raise UserError(f"--task {without_path}= names no file or folder.", kind="invalid_setting")
     given: dict[str, Any] = {
         "graphs": list(graphs),
         "tasks": [{"name": name, "data": data or None} for name, _, data in named],
@@ -130,8 +130,8 @@ def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) 
         UserError: the plan or its data cannot be used.
     """
     try:
-        with ProgressBar(console) as left:
-            return run_plan(plan, logs, limits, left.begin, left.print_note)
+        with ProgressBar(console) as progress:
+            return run_plan(plan, logs, limits, progress.begin, progress.print_note)
     except KeyboardInterrupt:
         console.print("Interrupted. The same command continues where it stopped.")
         return None
@@ -159,18 +159,17 @@ class ProgressBar:
             return
         for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
             text = first_words(self.full_texts[fault]) if index else self.full_texts[fault]
-            self.console.print(f"{times} samples failed: {text}", markup=False, highlight=False)
+            self.console.print(f"{count_with_noun(times, 'sample')} failed: {text}", markup=False, highlight=False)
         if self.unusable:
-            self.console.print(
-                f"{self.unusable} samples ended with replies that cannot be used, and count as wrong.", highlight=False
-            )
+            unusable = count_with_noun(self.unusable, "sample")
+            self.console.print(f"{unusable} ended with replies that cannot be used (scored as wrong).", highlight=False)
 
     def print_note(self, note: str) -> None:
         """Prints a note before the runs start."""
         self.console.print(note, markup=False, highlight=False)
 
     def begin(self, total: int, done: int) -> Any:
-        """Starts the bar; ``done`` of ``total`` samples are already in logs."""
+        """Starts the bar and returns `note`; ``done`` of ``total`` samples are already in logs."""
         self.total = total - done
         if done:
             self.console.print(
@@ -240,8 +239,8 @@ def record_of(log: EvalLog) -> dict[str, Any]:
 def outcomes_table(records: Sequence[dict[str, Any]], logs: Path) -> Table:
     """One row per run of the plan."""
     caption = (
-        f"Missing samples failed and count in no score; the same command retries them. Intervals, tests, costs and "
-        f"pictures: moot eval compare {logs} --out report"
+        f"Missing samples failed or did not run, and count in no score; the same command tries them again. Intervals, "
+        f"tests, costs and pictures: moot eval compare {logs} --out report"
     )
     columns = ("system", "benchmark", "model", "seed", "samples", "missing", "scores")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

@@ -105,20 +105,20 @@ class Threads(ThreadPoolExecutor):
 
     def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """As `ThreadPoolExecutor.submit`."""
-        made = super().submit(work, *args, **kwargs)
-        self._running.add(made)
-        made.add_done_callback(self._running.discard)
-        return made
+        future = super().submit(work, *args, **kwargs)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
 
     @property
     def busy(self) -> bool:
-        """Whether any thread is running."""
+        """Whether any submitted work has not ended."""
         return bool(self._running)
 
 
 @contextlib.contextmanager
 def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Context in which every signal wakes the loop: also one just before the loop waits, or in another thread."""
+    """Context in which every signal wakes the loop, even just before the loop waits, or in another thread."""
     inward, outward = socket.socketpair()
     with inward, outward:
         inward.setblocking(False)

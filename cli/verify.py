@@ -26,6 +26,7 @@ from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
 from moot.transcript.end import control_lines, control_start
+from moot.transcript.line import count_with_noun
 from moot.transcript.report.summary import summarised
 from moot.web.debates import history_is_on, store_locally
 from rich.console import Console
@@ -43,7 +44,8 @@ def debate_and_print(
 ) -> int:
     """Runs a debate; prints it live, or only its document; returns the exit code.
 
-    If the debate is done, its control runs next. The debate's document is printed and written before that.
+    If the debate is done and ``control`` is given, the control runs next. The debate's document is stored and written
+    before that, and again with the control's result. If ``as_json``, it is printed once, with that result.
 
     In two cases, the process ends without waiting for busy threads: after a signal, once the document is written; and
     after the debate, if a thread is still busy, for example with a search that exceeded its time limit.
@@ -53,7 +55,7 @@ def debate_and_print(
     """
     if out is not None:
         renderer_of(out)
-    history_is_on()  # raises if the value is not valid
+    history_is_on()  # raises if the value of MOOT_HISTORY is not valid
     if setup.earlier is not None and setup.earlier.entries:
         print(resume_message(setup.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -167,7 +169,8 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
     """The message for an interrupted debate, which says how to resume it."""
     of_control = is_control_interrupted(document)
     run = document["beside"]["document"] if of_control else document
-    text = f"moot: interrupted after {run['usage']['calls']} calls{' of the control' * of_control}."
+    calls = count_with_noun(run["usage"]["calls"], "call")
+    text = f"moot: interrupted after {calls}{' of the control' * of_control}."
     if out is not None:
         text += f" The debate so far is in {out}."
     if use.mode == "off":

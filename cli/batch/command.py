@@ -52,7 +52,7 @@ def batch(
     """Debate every claim of a file. After an interruption, run the same command again to continue.
 
     The options of `moot verify` apply to every row; a row's own columns override them. The exit code is 0 if every row
-    has a verdict, 3 if one has none, and 2 if nothing could start.
+    has a verdict, 3 if a row has none, and 2 if nothing could start.
     """
     from moot.cli.signals import Stop
 
@@ -86,7 +86,7 @@ def batch(
         check_workers(workers)
         if queue and workers > 1:
             raise UserError("--queue uses the workers of the queue: leave out --workers.", kind="invalid_setting")
-        history_is_on()  # raises if the value is not valid
+        history_is_on()  # raises if the value of MOOT_HISTORY is not valid
         bundle = load_preset(options["preset"])
         default_graph = None if options["preset"] else value_of("graph")
         systems = (

@@ -102,7 +102,10 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list
     """
     several = len(options.systems) > 1
     if row.graph and several:
-        raise UserError("The row names a graph, and --graphs names several: leave one of them out.", kind="bad_request")
+        raise UserError(
+            "The row names a graph, and --graphs names several: leave out the row's graph or --graphs.",
+            kind="bad_request",
+        )
     given = [*options.asked["given"], *({"title": title, "text": text} for title, text in row.given)]
     own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
     asked = {**options.asked, **{key: value for key, value in own.items() if value}, "given": given}

@@ -106,7 +106,7 @@ class Worker:
 
     async def _send(self, line: str) -> None:
         assert self._process.stdin is not None
-        with suppress(ConnectionError):  # `_read_answers` notices that it has ended
+        with suppress(ConnectionError):  # `_read_answers` notices that the process has ended
             self._process.stdin.write(line.encode())
             await self._process.stdin.drain()
 

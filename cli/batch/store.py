@@ -49,7 +49,7 @@ class TableRow:
 
 
 def _stored_id(folder: Path) -> str:
-    """The id of a batch whose database is lost; empty if there is none."""
+    """The batch's id from the file `ID`; empty if the file is missing or damaged."""
     try:
         found = (folder / ID).read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):

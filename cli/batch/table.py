@@ -91,21 +91,21 @@ def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) 
     """
     several = len(systems) > 1
     summary = Summary(systems, several)
-    path, fresh = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
+    path, partial = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
     titles = [f"{system}: {name}" for system in systems for name in COLUMNS[1:]] if several else COLUMNS
     try:
         # with a byte order mark: without it, spreadsheets do not read the file as UTF-8
-        with fresh.open("x", encoding="utf-8-sig", newline="") as file:
+        with partial.open("x", encoding="utf-8-sig", newline="") as file:
             lines = csv.writer(file)
             lines.writerow((*ROW_COLUMNS, *(["agree"] if several else []), *titles))
             for row in rows:
                 summary.note(row)
                 lines.writerow(map(escape_formula, _cells(row, systems)))
-        fresh.replace(path)
+        partial.replace(path)
     except OSError as error:
         raise write_error(path, error) from error
     finally:
-        fresh.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return summary
 
 
@@ -133,7 +133,7 @@ def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, suffix: s
 
 
 def _agreement(row: TableRow) -> str:
-    """``yes`` if all systems have the same answer, ``no`` if not; empty if one has no answer."""
+    """``yes`` if all systems have the same answer, ``no`` if not; empty if a system has no answer."""
     answers = {one["answer"] for one in row.outcomes.values() if one is not None}
     all_answered = None not in row.outcomes.values() and None not in answers
     return ("yes" if len(answers) == 1 else "no") if all_answered else ""
@@ -153,12 +153,12 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         if summary.rows > MOST_SHOWN:
             console.print(f"Failed and bad rows (at most {MOST_SHOWN}):")
         console.print(_screen_table(shown, summary))
-    for index, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
+    for index, (fault, times) in enumerate(summary.faults.most_common(MOST_FAULTS)):
         text = (
             summary.first_error if not index and summary.first_error.startswith(fault.removesuffix(" ...")) else fault
         )
         console.print(
-            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {text}", style="red"),
+            Text(f"{summary.where[fault]}{f' and {times - 1:,} more' if times > 1 else ''}: {text}", style="red"),
             soft_wrap=True,
         )
     if len(summary.faults) > MOST_FAULTS:

@@ -132,14 +132,16 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 
 
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """Calls, tokens and USD, with the reservations of lost replies; USD is None if a price or a number of tokens is
-    not known."""
+    """The number of calls, their tokens and their USD; a call whose reply was lost counts with its reserved tokens.
+
+    USD is None if a price or a number of tokens is not known.
+    """
     most = calls_at_most(calls)
     return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
 
 
 def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
-    """The outcome of a row whose document exists; None if it does not, or belongs to another debate. Blocking."""
+    """A row's outcome, read from its document; None if it is missing, of another debate, or not done. Blocking."""
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"

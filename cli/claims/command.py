@@ -27,7 +27,7 @@ def claims(
         bool, typer.Option("--split", help="Split a sentence with several claims into one claim each.")
     ] = False,
     sentences: Annotated[
-        bool, typer.Option("--sentences", help="List every sentence, unrated, to choose from, without a model.")
+        bool, typer.Option("--sentences", help="List every sentence, to choose from. No model is called.")
     ] = False,
     title: Annotated[str | None, typer.Option(help="The text's title.", show_default="as the document says")] = None,
     date: Annotated[

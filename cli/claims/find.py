@@ -130,7 +130,7 @@ def check_out(out: Path | None) -> None:
     """
     if out is not None:
         if out.suffix.lower() not in (".csv", ".json"):
-            raise UserError(f"--out ends in .csv or .json, not {out.name!r}.", kind="invalid_setting")
+            raise UserError(f"--out takes a name that ends in .csv or .json, not {out.name}.", kind="invalid_setting")
         check_writable(out)
 
 

@@ -137,11 +137,16 @@ class QueueRowProcessor:
 
     def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
         """Whether this worker leaves a row with this outcome, and all its other rows, to other workers. Blocking."""
-        may_be_ours = outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
-        return may_be_ours and self._rows.resign(worker)
+        machine_may_be_at_fault = (
+            outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
+        )
+        return machine_may_be_at_fault and self._rows.resign(worker)
 
     def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
-        """The ceilings of a batch. If no row of it runs, they are created again: its limits may have changed."""
+        """The ceilings of a batch; None if it has no limits.
+
+        If none of its rows is running here, they are created again, because its limits may have changed.
+        """
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:
             return None

@@ -18,7 +18,7 @@ def worker(
     ] = 3600,
     drain: Annotated[bool, typer.Option("--drain", help="End as soon as no row waits.")] = False,
 ) -> None:
-    """Run rows that `moot batch FILE --queue` has queued. Any number of machines can run workers.
+    """Run rows that `moot batch --queue` or `moot index --queue` has queued. Any number of machines can run workers.
 
     Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get this
     worker's rows.

@@ -96,8 +96,8 @@ class FillByQueue:
             for row in ended:
                 if row.outcome["status"] != "done":
                     raise WorldError(
-                        f"A worker could not store a piece of the corpus: {row.outcome['error']} Then run the same "
-                        "command again to continue.",
+                        f"A worker could not store a piece of the corpus: {row.outcome['error']} Fix this, then run "
+                        "the same command again to continue.",
                         kind=row.outcome["kind"],
                     )
                 seen, encoded = seen + waiting.pop(row.key), encoded + row.outcome["encoded"]
@@ -129,7 +129,7 @@ def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> 
 
 
 async def store_piece(piece: Mapping[str, Any]) -> Outcome:
-    """Stores a piece in a worker and returns its outcome; a failure is an outcome, too, and is not raised.
+    """Stores a piece on the Chroma server and returns the outcome. A failure is also an outcome; it is not raised.
 
     Args:
         piece: as `piece_of` returns it.

@@ -61,7 +61,7 @@ def open_queue(
         url: the address of the queue.
         store: the batch's database.
         folder: the folder for documents.
-        file: the name of its file of claims.
+        file: the name of the batch's file of claims.
         mode: how the ledger is used.
         limits: the limits for all rows.
         print_line: prints a line.

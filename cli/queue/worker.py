@@ -1,8 +1,8 @@
 """``moot worker``: takes rows from a queue and runs them in its own processes.
 
-Procrastinate delivers a row; `moot.core.postgres.rows` decides whether this worker does it. If the process of a row
-ends or hangs, the row is tried once more alone in a new process, and then fails. The other rows of that process are
-tried alone, too.
+Procrastinate delivers a row; `moot.core.postgres.rows` decides whether this worker runs it. If the process of a row
+ends or hangs, the row is tried once more, alone in a new process; if that process ends or hangs, too, the row fails.
+The other rows of the first process are also tried alone.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class QueueWorker:
 
     async def _run_row(self, assigned: AssignedRow) -> None:
         row = {"key": assigned.key, "job": assigned.job, "batch": asdict(assigned.batch), "worker": self._worker_id}
-        answer, number = None, self._worker_id
+        answer, worker_id = None, self._worker_id
         if not assigned.alone:
             worker = await self._least_busy()
             self._load[worker] += 1
@@ -149,7 +149,7 @@ class QueueWorker:
                 answer, why = await self._ask(worker, row)
             finally:
                 self._load[worker] -= 1
-        if answer is None and number == self._worker_id:
+        if answer is None and worker_id == self._worker_id:  # with a new id, this worker has lost the row to others
             async with self._alone_lock:
                 worker = await Worker.start(self._config, PROGRAM)
                 try:
@@ -167,7 +167,7 @@ class QueueWorker:
             self._resigned.set_exception(UserError(f"{answer['resigned']} {note}", kind="invalid_environment"))
 
     async def _ask(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        """A process's answer on a row; if it ended, or was ended because it took too long, None and the reason."""
+        """Sends a row to a process. Returns its answer and an empty text; if it ended or hung, None and the reason."""
         try:
             async with asyncio.timeout(self.row_seconds):
                 answer = await worker.ask(row)
@@ -225,16 +225,18 @@ class QueueWorker:
 
 
 @contextlib.asynccontextmanager
-async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending: asyncio.Event) -> AsyncIterator[Any]:
+async def _procrastinate(
+    url: str, run_row: Callable[[str], Awaitable[None]], ending: asyncio.Event
+) -> AsyncIterator[Any]:
     """A Procrastinate app with the task that runs a row. It repeats queries while the database is unreachable.
 
     Args:
         url: the address of the queue.
-        row: runs a row.
+        run_row: runs the row that has the given key.
         ending: set when the worker ends; then no query is repeated.
     """
     package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # procrastinate warns of each attempt to connect
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each failed attempt to connect
 
     warned = -math.inf
 
@@ -278,6 +280,6 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
     app = package.App(
         connector=PatientConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_SECONDS, pool_factory=pool)
     )
-    app.task(name=TASK, queue=QUEUE)(row)
+    app.task(name=TASK, queue=QUEUE)(run_row)
     async with app.open_async():
         yield app

@@ -122,7 +122,7 @@ def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) 
         (["--beside", "rag"], "--beside takes self_consistency, not 'rag'"),
         (["--equal", "euros"], "--equal takes tokens, usd, calls, not 'euros'"),
         (["--equal", "usd", "--model", "openai:dear"], "No price is known for openai:dear"),
-        (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control has one model"),
+        (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control uses only the model"),
     ],
 )
 def test_an_invalid_control_is_refused_before_the_debate(start_stub: StartStub, words: list[str], message: str) -> None:

@@ -76,7 +76,7 @@ def test_a_worker_that_cannot_store_says_so(
         trial.env["MOOT_CHROMA_URL"] = url
         assert index(trial, texts, "entries").wait() == 3
         log = " ".join((trial.folder / "log.txt").read_text().split())
-        assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in log
+        assert "Set MOOT_CHROMA_URL for the workers, too. Fix this, then run the same command again" in log
         trial.start_worker()
         trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
         assert index(trial, texts, "entries").wait() == 0
