@@ -89,7 +89,7 @@ def lines(document: Document) -> list[Section]:
                 if field != "query" or turn["query"] != document["claim"]:
                     section_lines += [replace(line, turn=index) for line in words.field_lines(field, turn, document)]
 
-    found = [piece for piece in document["evidence"] if "pool" in piece]
+    pooled = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any("weight" in piece for piece in document["evidence"])
     records = {(record["phase"], record["round"]): record for record in _records(document)}
     decision = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
@@ -103,9 +103,9 @@ def lines(document: Document) -> list[Section]:
             late = [turn for turn in spoken_now if turn[1]["step"] in LATE_STEPS]
             searched = max((index for index, turn in enumerate(spoken_now, 1) if "pool" in turn[1]), default=0)
             add_turns(spoken_now[:searched])
-            if found:
-                sections[-1].lines += words.pools(found)
-                found = []
+            if pooled:
+                sections[-1].lines += words.pools(pooled)
+                pooled = []
             add_turns(turn for turn in spoken_now[searched:] if turn[1]["step"] not in LATE_STEPS)
             if weighed:
                 sections[-1].lines += words.rulings(document["evidence"])

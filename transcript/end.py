@@ -30,7 +30,7 @@ from moot.transcript.line import Line, count_with_noun, format_duration, has_rou
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
 ShownReasons = Mapping[str, Turn | None]
-"""Reasons that were shown before, each with the turn that gave it first."""
+"""Maps each reason that was shown before to the turn that gave it first; None for a reason that the verdict shows."""
 
 
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
@@ -146,7 +146,7 @@ def headline(document: Mapping[str, Any], text: str) -> Iterator[Line]:
 
 
 def is_tied(document: Mapping[str, Any]) -> bool:
-    """Whether only votes decided, and several answers have the most."""
+    """Whether votes alone decided, and several answers are tied for the most."""
     votes = document["votes"]
     if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
         return False
@@ -182,7 +182,7 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
 
     Args:
         document: the result.
-        by: the agents whose citations to show; by default the agents who decided.
+        by: the name to show with each citation, such as a side of a trial; empty to show no name.
         most: the maximum number of citations to show; None for all.
     """
     found = verdict_citations(dict(document), fabricated=True)
@@ -277,7 +277,7 @@ def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator
 
 
 def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> list[str]:
-    """Warnings in words, each with its count.
+    """Warnings in words, each with its count; without the demonstration model's warning.
 
     Args:
         document: the result, or the part of it that exists.
@@ -318,11 +318,11 @@ def _control_name(control: str) -> str:
 
 def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """A control's answer, and whether it equals the debate's."""
-    task, own, its = document["task"], run["answer"], document["answer"]
-    own_words = "none" if own is None else full_answer(task, own)
-    if own is None or its is None:
-        return f"{own_words}, like the debate" if own is its else f"{own_words}, unlike the debate"
-    return f"{own_words}, {compared_words(task, own, its)}"
+    task, control_answer, debate_answer = document["task"], run["answer"], document["answer"]
+    words = "none" if control_answer is None else full_answer(task, control_answer)
+    if control_answer is None or debate_answer is None:
+        return f"{words}, like the debate" if control_answer is debate_answer else f"{words}, unlike the debate"
+    return f"{words}, {compared_words(task, control_answer, debate_answer)}"
 
 
 def compared_words(task: Task, own: str, its: str) -> str:

@@ -58,7 +58,7 @@ def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = Non
 
 
 def own_line(text: str, tone: Tone = "finding") -> Line:
-    """A line of moot's own."""
+    """A line by moot, not by a participant."""
     return line("", "", text, tone)
 
 

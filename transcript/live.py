@@ -19,7 +19,7 @@ from moot.transcript.order import DebateOrder
 from moot.transcript.words import DECIDING, pieces_of
 
 HeadedLines = tuple[str | None, list[Line]]
-"""Lines, and their heading."""
+"""A heading, or None for no new heading, and its lines."""
 
 
 class Live:
@@ -91,8 +91,8 @@ class Live:
             if key in self._shown:
                 continue
             self._shown.add(key)
-            found = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim itself
-            lines = [] if found else [*self._words.field_lines(field, turn, update)]
+            is_claim = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim
+            lines = [] if is_claim else [*self._words.field_lines(field, turn, update)]
             if self._order and turn["phase"] in self._words.concurrent_phases:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:

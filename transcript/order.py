@@ -21,7 +21,7 @@ class DebateOrder(Generic[T]):
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
     def add_event(self, debate: str, round: int, event: T, *, last: bool = False) -> list[T]:
-        """Adds an event in a round of a debate; ``last`` if the debate has no further one.
+        """Adds an event in a round of a debate; ``last`` if no event of the debate follows.
 
         Returns the events to show now, in order.
         """

@@ -35,7 +35,7 @@ TRIAL_FIELDS = (
     "overall",
     "verdict",
 )
-"""Fields of turns that are shown, each by the method with its name; others are shown with them."""
+"""Fields of turns that are shown, each by its method as in `words.FIELDS`; other fields are shown with them."""
 HEADINGS = {
     "negotiation": "Negotiation of the evidence",
     "primary": "Primary debate, round {round}",

@@ -44,7 +44,7 @@ FIELDS = (
     "summary",
     "answer",
 )
-"""Fields of turns that are shown, in this order, each by the method with its name."""
+"""Fields of turns that are shown, in this order; the method ``_NAME`` gives the lines for the field ``NAME``."""
 HIDDEN_IF_EMPTY = {"thought", "query"}
 """Fields that are shown only if they are not empty."""
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
@@ -120,7 +120,7 @@ class Words:
         return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides the debate immediately: a judge's turn, or the only answer."""
+        """Whether a turn decides the debate at once: a judge's turn, a moderator's preference, or the only answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
@@ -256,7 +256,7 @@ class Words:
         )
 
     def _about(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The words of a person who was asked."""
+        """The changes and remarks of a person who was asked."""
         for what, text in person_actions(turn, self.pieces):
             yield line(turn["agent"], what, text, "person")
 

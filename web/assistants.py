@@ -22,7 +22,7 @@ def create_assistants(url: str) -> dict[str, str]:
     """Creates or updates an assistant for every preset that sets no task.
 
     Returns:
-        By name: created, updated or unchanged.
+        Maps each preset's name to ``created``, ``updated`` or ``unchanged``.
 
     Raises:
         WorldError: no server answers at this address, or it refuses.

@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
-"""The user that a request has if the server has no users of its own."""
+"""The user of every request to a server without users."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user, if `MOOT_USERS` names users; users cannot see each other's debates."""
 BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 
 
 def caller_client(scope: Scope) -> LangGraphClient:
-    """A client of this server in this process that sends a request's own headers, such as token and cookies.
+    """A client that calls this server inside the process, with the headers of a request, such as its token and cookies.
 
     LangGraph's own client (`get_client` without an address) bypasses a server's `Auth` object, and so sees the threads
     of all users.

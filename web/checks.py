@@ -167,7 +167,10 @@ def settings_in(params: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
 
 
 async def assistant(id: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
-    """An assistant's graph and settings, by its id; a graph's name means the graph without settings."""
+    """An assistant's graph and settings, by its id; a graph's name means the graph without settings.
+
+    The graph is an empty text if there is no such assistant.
+    """
     if id in graph_names(others=True):
         return id, {}
     try:

@@ -68,7 +68,7 @@ def _read_article_file(name: str, content: bytes) -> ClaimsInput:
 
 
 async def claims_as_csv(request: Request) -> Response:
-    """Edited claims as CSV for ``moot batch``; the body has ``claims`` and ``source``."""
+    """Edited claims as CSV for ``moot batch``. The body has ``claims``, and their group as ``url`` or ``source``."""
     body = parse_json(await body_of(request, LARGEST_TABLE))
     claims = body.get("claims") if isinstance(body, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
@@ -88,7 +88,7 @@ def _has_words(claim: Any) -> bool:
 
 
 async def read_rows(request: Request) -> Any:
-    """The rows of a file of claims, read as ``moot batch`` does; the body is the file, ``name`` its name."""
+    """The rows of a file of claims as ``moot batch`` reads it; the body is the file, and the query has its ``name``."""
     content = await body_of(request, LARGEST_TABLE)
     return await run_in_threadpool(_read_rows, PurePath(request.query_params.get("name", "")).name, content)
 

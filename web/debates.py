@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
-"""A document's id: the debate's start time (UTC) and a random part."""
+"""A document's id: the debate's start time (UTC) and id; imports and further branches have a random part."""
 HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
@@ -180,19 +180,18 @@ def write(document: Document, run: str | None = None) -> str:
         return _databases[-1].write(document, run)
     with writable_folder() as folder:
         before = files_of(document["id"])
-        over = [path for path in before if _status(path) == "done"]
-        name = (
-            secrets.token_hex(16) if over else document["id"]
-        )  # if the debate has ended, this is another branch of it
+        finished = [path for path in before if _status(path) == "done"]
+        # If the debate is finished, this is another branch of it.
+        name = secrets.token_hex(16) if finished else document["id"]
         path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
         for earlier in before:
-            if earlier not in (path, *over):
+            if earlier not in (path, *finished):
                 earlier.unlink(missing_ok=True)
     return str(path)
 
 
 def spend(id: str, calls: list[Any]) -> None:
-    """Records the caller's cost of something without a document, if this server has quotas.
+    """Records the cost of calls that have no document, for example of a search for claims, if this server has quotas.
 
     Args:
         id: the id to record the cost under.
@@ -217,12 +216,12 @@ def replace(id: str, document: Document) -> None:
 
 
 def files_of(debate: str) -> list[Path]:
-    """The files of a debate's documents that this server wrote, by the debate's id."""
+    """The files of a debate's documents that this server wrote, by the debate's id; without its further branches."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
 
 
 def document_ids(debate: str) -> list[str]:
-    """The ids of a debate's documents that this server wrote, by the debate's id."""
+    """The ids of a debate's documents that this server wrote, by the debate's id; without its further branches."""
     return _databases[-1].document_ids(debate) if _databases else [path.stem for path in files_of(debate)]
 
 

@@ -83,5 +83,5 @@ def folded(title: str, content: str) -> str:
 
 
 def code(value: Any) -> str:
-    """JSON, indented for reading."""
+    """A value as HTML: indented JSON."""
     return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"

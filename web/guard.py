@@ -22,7 +22,7 @@ HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d+)?", re.IGNORECAS
 PRIVATE = b"access-control-request-private-network"
 """Header with which browsers ask for access from public websites. LangGraph's server would allow it."""
 UNSERVED = re.compile(r"/(?:deploy|internal)(?:/|$)")
-"""Tools of the development server that start programs, or delete or read any thread without authentication."""
+"""Routes of the development server that start programs, or delete or read any thread without authentication."""
 PAGES = ("/moot", "/docs")
 """Paths that links on other websites may open."""
 

@@ -2,8 +2,8 @@
 
 The header ``Idempotency-Key`` applies to routes that start runs: ``/runs``, ``/threads/ID/runs``, and their ``/wait``
 and ``/stream``. A second request gets the first one's run, joins its stream, or waits for its document. If the debate
-was interrupted or failed, the second request resumes it. If another server on this home runs the debate, the request
-is refused. A key is valid as long as its debate's row is in the table.
+was interrupted or failed, the second request resumes it. If another server with the same ``MOOT_HOME`` runs the debate,
+the request is refused. A key is valid as long as its debate's row is in the table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
 """Maps the suffix of each starting route to the suffix of the route that joins its run."""
 RUN = re.compile(r"/runs/([^/]+)")
 WAIT_SECONDS = 10.0
-"""Seconds that a request waits until another server has started the debate of the same key."""
+"""Maximum number of seconds that a request waits for another server to start the debate of the same key."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class IdempotencyKeys:
         self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on: unchanged, as the first of its key, or joined to the first one's run. Or answers it."""
+        """Answers a request, or passes it on: unchanged, as the first of its key, or to join the first one's run."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
         key, route = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])
@@ -85,7 +85,7 @@ class IdempotencyKeys:
             await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
 
     async def _acquire_lock(self, key: str) -> FileLock | None:
-        """Acquires the lock of a key, which one server with this home holds until the key's debate has its row.
+        """Acquires the lock of a key; one server with this ``MOOT_HOME`` holds it until the key's debate has its row.
 
         Returns:
             The lock; None if this server has it already.
@@ -122,8 +122,8 @@ class IdempotencyKeys:
             async with self.lock:
                 row = await open_ledger().find_by_idempotency_key(key)
                 first = self.first.get(key)
-                same = first.fingerprint if first else row.fingerprint if row and "messages" not in row.input else None
-                if same not in (None, fingerprint):
+                stored = row.fingerprint if row and "messages" not in row.input else None
+                if (first.fingerprint if first else stored) not in (None, fingerprint):
                     raise used_key_error()
                 if first and lock and first.run.done() and row and row.status != "running":
                     del self.first[key]
@@ -291,7 +291,7 @@ async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) 
     named = body.get("assistant_id")
     graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
     if graph not in graph_names():
-        raise UserError("`assistant_id` names a debate system or an assistant.", kind="unknown_graph")
+        raise UserError("`assistant_id` must name a debate system or an assistant.", kind="unknown_graph")
     context = body.get("context") or (body.get("config") or {}).get("configurable") or {}
     kind = load_graph(graph).settings
     known = {name: value for name, value in context.items() if name in kind.model_fields}

@@ -1,7 +1,7 @@
 """Access to a server with a token: for programs that send the token, and browsers that have logged in with it.
 
-``/metrics`` may have a separate token that is valid for nothing else. It covers the debates of all users, so a
-server whose ``Auth`` object distinguishes users accepts only that token there.
+``/metrics`` may have a separate token that is valid for nothing else. The metrics cover the debates of all users, so a
+server with users (``MOOT_USERS`` or an ``Auth`` object) and without ``MOOT_TOKEN`` accepts only that token there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COOKIE = "moot_session"
 SESSION_SECONDS = 7 * 24 * 3600
 """Seconds until a browser has to log in again."""
 SESSIONS = 1000
-"""Browsers that are logged in at the same time; the oldest are logged out."""
+"""Maximum number of browsers that are logged in with the server's token; a further log-in ends the oldest session."""
 LOG_IN, LOG_OUT = "/moot/login", "/moot/logout"
 USER_HEADER = "moot-asks"
 """The header in which this middleware passes the user's name on; a header of this name in the request is dropped."""
@@ -47,7 +47,7 @@ LARGEST = 4096
 PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
 LOG_IN_FORM = """<h1>Log in</h1>
 <form method="post" action="/moot/login"><input type="hidden" name="next" value="{then}">
-<div class="field"><label for="token">The server's token</label>
+<div class="field"><label for="token">Token for this server</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus></div>
 <button>Log in</button></form>"""
 LOG_OUT_FORM = """<h1>You are logged in</h1>
@@ -206,7 +206,7 @@ class Login:
         if name:
             return name, 0, ""
         self.attempts.add(address, token)
-        return "", 401, f"The token is not {'a user' if self.users else 'this server'}'s."
+        return "", 401, "This token is not valid here."
 
     async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
         """Serves the log-in page and handles its forms."""

@@ -155,7 +155,7 @@ class Tools:
         if scope["method"] != "POST":
             if has_own_endpoint():
                 return await self.app(scope, receive, send)
-            return await JSONResponse({"detail": "MCP's messages are POSTed here."}, 405)(scope, receive, send)
+            return await JSONResponse({"detail": "MCP messages must be sent with POST."}, 405)(scope, receive, send)
         content = await Request(scope, receive).body()
         try:
             message = json.loads(content)

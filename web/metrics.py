@@ -34,12 +34,12 @@ def begin_server_telemetry() -> None:
         UserError: as `begin_telemetry`.
     """
     DebateIdFilter.add_to_handlers()
-    if seen := begin_telemetry(page=True, logs=False):
-        seen.add_queue_gauge(batch_claim_counts)
+    if telemetry := begin_telemetry(page=True, logs=False):
+        telemetry.add_queue_gauge(batch_claim_counts)
 
 
 def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
-    """The numbers of waiting and running claims in batches of the page."""
+    """The numbers of waiting and running claims in batches of the page, each with its metric attributes."""
     found = Counter(waiting=0, running=0)
     for running, task in [*BATCHES.running.values()]:
         if not task.done():

@@ -85,7 +85,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def json_handler(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """Wraps a handler: its value is sent as JSON, and its errors as a sentence."""
+    """Wraps a handler: sends its value as JSON, and a `MootError` as JSON with ``detail`` and ``kind``."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -222,20 +222,21 @@ EXAMPLE_MODEL = "openai:gpt-4o-mini"
 
 
 def _offered_model() -> tuple[str, str]:
-    """The model offered in addition to the built-in one, and a sentence on what is missing to use it; empty if nothing.
+    """The model offered in addition to the built-in one, and why it cannot be used; the reason is empty if it can.
 
-    It is the model of `moot config` or ``MOOT_MODEL``, else an example of the first provider with a key.
+    It is the model of `moot config` or ``MOOT_MODEL``, else the example of the first provider with a key, else
+    `EXAMPLE_MODEL`.
     """
     named = value_of("model")
     if named and named.partition(":")[0] != "embedded":
         return named, unavailable_reason(named.partition(":")[0])
-    here = [one for one in providers_here() if one["example"] in read_prices()]
-    ready = next((one["example"] for one in here if not one["why_not"]), None)
+    priced = [one for one in providers_here() if one["example"] in read_prices()]
+    ready = next((one["example"] for one in priced if not one["why_not"]), None)
     return (ready, "") if ready else (EXAMPLE_MODEL, "Needs a key (OPENAI_API_KEY); none is set")
 
 
 def _missing_for_web_search() -> str:
-    """A sentence on what is missing for web search; empty if nothing is."""
+    """Why web search cannot be used, in a sentence; empty if it can be used."""
     ready = any(WEB[kind].source.key() for kind in ("tavily", "serper"))
     return "" if ready else "Needs a search key (TAVILY_API_KEY or SERPER_API_KEY); none is set"
 
@@ -282,7 +283,7 @@ def _import_document(content: bytes) -> str:
 
 
 async def texts_in_file(request: Request) -> Any:
-    """A file's texts in the form of the input ``given``; the request's body is the file, ``name`` its name."""
+    """A file's texts in the form of the input ``given``; the body is the file, and the query has its ``name``."""
     name = PurePath(request.query_params.get("name", "")).name
     content = await body_of(request, LARGEST_FILE)
     async with _reading:
@@ -317,13 +318,19 @@ async def get_debate(request: Request) -> Any:
 
 
 async def _find_document(request: Request) -> dict[str, Any]:
-    """The id of a debate's document, the debate's state, and its thread if the server has it (``placed``)."""
+    """The id of a debate's document, the debate's status and possible action, and its thread as ``placed``.
+
+    ``placed`` is None if the server does not have the thread.
+    """
     id, client = request.path_params["id"], caller_client(request.scope)
     if len(id) == THREAD and not await table.thread_exists(id, client):  # the server checks the owner
         raise UserError("There is no such thread.", kind="missing_file")
     stem, row = await table.find_debate(id, client)
     if stem is None:
-        raise UserError("This debate has no document: it was stopped before it started.", kind="missing_file")
+        raise UserError(
+            "This debate has no document yet: it is still running, or it was stopped before its document was written.",
+            kind="missing_file",
+        )
     more = await table.status_and_action(row, client) if row else {}
     run = await open_ledger().find_run(row.id) if row else None
     placed = run[0] if run and await table.thread_exists(run[0], client) else id if len(id) == THREAD else None
@@ -390,7 +397,7 @@ def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
 
 
 async def write_summary(request: Request) -> Any:
-    """Writes a debate's summary if its setting `reader_summary` is on and there is none; the document stores it."""
+    """Adds the summary to a finished debate's document, if its setting `reader_summary` is on and it has none yet."""
     stem, _ = await table.find_debate(request.path_params["id"], caller_client(request.scope))
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")

@@ -113,7 +113,11 @@ class Table:
             await open_ledger().record_run(session.id, str(config["thread_id"]), str(config.get("run_id", "")))
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Writes the document of a debate whose run is over; returns its path and a note."""
+        """Writes the document of a debate whose run is over.
+
+        Returns:
+            The document's path, or None if none was written; and the error of the run or of the writing, or None.
+        """
         note = anonymised(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
@@ -153,7 +157,7 @@ def user_key(key: str, person: str | None) -> str:
 
 
 def write_document(session: Session) -> str | None:
-    """Writes a debate's document, partial if the debate is unfinished; returns its path, or None if it is empty."""
+    """Writes a debate's document, partial if the debate is unfinished; returns its path, None without a document."""
     run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
     if document is None:
@@ -161,8 +165,8 @@ def write_document(session: Session) -> str | None:
             if session.id and session.state.get("calls"):
                 debates.spend(session.id, session.state["calls"])
             return None
-        within = [written_values(update) for update in session.written]
-        document = unfinished(session.state, [update for update in within if has_new_items(update, session.state)])
+        updates = [written_values(update) for update in session.written]
+        document = unfinished(session.state, [update for update in updates if has_new_items(update, session.state)])
     return debates.write(document, run)
 
 
@@ -184,7 +188,7 @@ TABLE = Table()
 
 
 async def list_page(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
-    """One page of the running and documented debates, newest first, and their total number.
+    """One page of the debates that are unfinished or have a document, newest first, and the number of all of them.
 
     With ``words``, only debates whose claim contains all of them.
 
@@ -265,7 +269,7 @@ async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, A
 
 
 def claim_in(input: Any) -> str:
-    """The claim in an input: of a conversation, the last message; of a text, its title or first line."""
+    """The claim in an input: of a conversation, the last message; of a text, its title, source or first line."""
     if "claim" not in input and isinstance(input.get("text"), str):
         return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
@@ -286,7 +290,7 @@ async def thread_exists(thread: str, client: LangGraphClient) -> bool:
 
 
 async def run_exists(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether this server has a run; another server on the same home may run the debate."""
+    """Whether this server has a run; another server with the same ``MOOT_HOME`` may run the debate."""
     return await _exists(client.runs.get(thread, run))
 
 
@@ -359,7 +363,8 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
         raise UserError("This debate is still running.", kind="bad_request")
     if row is None or row.graph not in graph_names(others=True):
         raise UserError(
-            "This debate is not in the table, so its input and settings are not known here.", kind="bad_request"
+            "This debate cannot be resumed: this server does not know its graph, or its input and settings.",
+            kind="bad_request",
         )
     if row.status not in (*RESUMABLE, "waiting"):
         state = {"running": "is still running", "done": "is over"}[row.status]

@@ -31,7 +31,7 @@ from moot.graphs._registry import graph_names
 log = logging.getLogger(__name__)
 
 DAYS = 30
-"""Days until a thread is removed after its debate's last change."""
+"""Days after the last change of a thread or its debate until the thread is removed."""
 EPOCH = 12_219_292_800
 """Seconds from 1582-10-15, the epoch of time-based UUIDs, to 1970."""
 TABLES = ("checkpoints", "writes")
@@ -43,10 +43,10 @@ def threads_path() -> Path:
 
 
 def ensure_file() -> Path:
-    """The path of the file, which is created if missing, readable by its user only.
+    """The path of the file, which is created if missing, readable only by its owner.
 
-    A file that exists is not opened: the system drops all locks of a process on a file when it closes the file once,
-    and another process would then remove the log that SQLite still writes here.
+    An existing file is not opened: POSIX drops all locks of a process on a file as soon as the process closes any of
+    its descriptors of the file, and another process could then remove the write-ahead log that SQLite still uses here.
     """
     path = threads_path()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ class Saver(AsyncSqliteSaver):
             await self.conn.commit()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Removes threads, or all their checkpoints except the last."""
+        """Removes threads (``delete_all``), or all checkpoints but the last of each namespace (``keep_latest``)."""
         await self.setup()
         latest = "SELECT max(checkpoint_id) FROM checkpoints AS c WHERE c.thread_id = ? GROUP BY c.checkpoint_ns"
         for thread in map(str, thread_ids):
@@ -121,7 +121,7 @@ def written_at(checkpoint: str) -> float:
 
 
 async def restore() -> None:
-    """Adds the threads of debates to the list of a server that has just started; removes old ones.
+    """Removes old threads from the file, and adds the threads of debates to the list of a server that has just started.
 
     Threads without a debate are not added, but stay in the file, because another server may be using them.
     """
@@ -149,7 +149,7 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
     Args:
         saver: the file's saver.
         debates: the last debate of each thread.
-        days: days until a thread is removed after its last change or its debate's.
+        days: days after the last change of a thread or its debate until the thread is removed.
         most: the maximum size of the file, in bytes.
     """
     limit = time.time() - days * 86400

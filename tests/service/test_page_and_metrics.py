@@ -63,7 +63,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.set_default_timeout(120_000)
         await page.goto("/moot")
-        await page.get_by_label("The server's token").fill(TOKENS["bob"])
+        await page.get_by_label("Token for this server").fill(TOKENS["bob"])
         await page.get_by_role("button", name="Log in").click()
         yield page
         await browser.close()

@@ -45,7 +45,7 @@ def test_spent_money_counts_against_the_quota(service: Service) -> None:
             dee.request("DELETE", f"/moot/api/debates/{one['id']}").raise_for_status()
         assert dee.get("/moot/api/debates").json()["total"] == 0
         check_refused(run_debate(dee, "Dill is red."), "spent $")
-        assert "In the last 24 hours: 1 debates, " in log_in(dee, "dee")
+        assert "In the last 24 hours: 1 debate, " in log_in(dee, "dee")
 
 
 def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
@@ -67,7 +67,7 @@ def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
             assert "No price is known for " in refused.json()["detail"]
         assert len(service.stub.prompts()) == before
         assert run_debate(eve, "Leeks are short.").json()["status"] == "done"
-        assert "In the last 24 hours: 1 debates" in log_in(eve, "eve")
+        assert "In the last 24 hours: 1 debate," in log_in(eve, "eve")
 
 
 def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
@@ -115,7 +115,7 @@ def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
             {"command": {"goto": "open"}},
             {"command": {"resume": {"accept": True}, "update": {"claim": "Basil is sour."}}},
         ):
-            check_refused(hal.post(f"/threads/{thread}/runs", json={**named, **around}), "1 debates in 24 hours")
+            check_refused(hal.post(f"/threads/{thread}/runs", json={**named, **around}), "1 debate in 24 hours")
         reply = {**named, "command": {"resume": {"accept": True}}}
         answer = hal.post(f"/threads/{thread}/runs/wait", json=reply).raise_for_status().json()
         assert answer["status"] == "done"

@@ -58,7 +58,7 @@ async def take_pictures(browser: Browser, url: str, home: Path) -> None:
     await page.get_by_role("button", name="Find its claims").click()
     await page.locator(".claims tbody tr").first.wait_for()
     await page.screenshot(path=FOLDER / "list.jpg", type="jpeg", quality=70)
-    await page.get_by_label("At the same time").fill("2")
+    await page.get_by_label("Claims at the same time").fill("2")
     await page.get_by_role("button", name="Check 3 claims").click()
     await page.locator(".batch .chip").first.wait_for()
     await page.screenshot(path=FOLDER / "batch.jpg", type="jpeg", quality=70)

@@ -35,7 +35,7 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     await page.get_by_text("Filled in from the text: tram line in Norwick.").wait_for()
     await page.get_by_label("Claim", exact=True).first.fill("Norwick opened its tram line in spring 2024.")
     await page.get_by_label(f"Check: {WRITTEN[2]['claim']}").uncheck()
-    await page.get_by_label("At the same time").fill("2")
+    await page.get_by_label("Claims at the same time").fill("2")
     await page.get_by_role("button", name="Check 2 claims").click()
     await page.wait_for_url("**/moot/batches/*")
     await page.get_by_text("2 of 2 done").wait_for()

@@ -54,7 +54,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
     Args:
         task: the task of the debate.
-        answer: the answer; None for none.
+        answer: the answer; None if there is none.
     """
     if answer is None or task is None:
         return "non"
@@ -228,40 +228,40 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "consistency": "Nearness of its answers to its passages",
     },
     "setting": {
-        "admitted_above": "Weight from which evidence is admitted",
+        "admitted_above": "Weight above which evidence is admitted",
         "ask_person": "Ask me about",
-        "budget": "Stop after so many tokens",
+        "budget": "Limit on tokens",
         "calibration": "Calibration file",
-        "context_tokens": "What the model can read at once",
+        "context_tokens": "Context window of the model",
         "corpus": "Collection of documents",
-        "cross_encoder": "Model that compares answers with evidence",
+        "cross_encoder": "Cross-encoder",
         "demonstrations": "Show worked examples first",
-        "disputed_above": "Weight from which evidence is disputed",
-        "fallback": "Where to search if that fails",
+        "disputed_above": "Weight above which evidence is disputed",
+        "fallback": "Where to search if a source fails",
         "judges": "Judges",
         "k": "Passages for each search",
-        "max_calls": "Stop after so many model calls",
-        "max_concurrency": "Calls at a time",
+        "max_calls": "Limit on model calls",
+        "max_concurrency": "Most parallel calls",
         "max_cost": "Stop at",
-        "max_evidence_tokens": "Longest evidence shown to a model",
-        "max_origin_share": "Most of the evidence from one origin",
+        "max_evidence_tokens": "Longest passage shown to a model",
+        "max_origin_share": "Largest share of evidence from one origin",
         "max_origins": "Most origins that are read",
         "max_premises": "Most premises of the claim",
-        "max_seconds": "Stop after so many seconds",
+        "max_seconds": "Limit on time",
         "max_tokens": "Longest reply",
         "max_wait": "Longest wait if the endpoint limits the rate",
         "min_agents": "Fewest agents who must answer",
         "models": "Models of single roles",
         "panel_tokens": "How much of the record a judge reads",
         "published_before": "Only evidence from before",
-        "requests_per_minute": "Calls a minute",
-        "robustness_calls": "Most model calls for that",
+        "requests_per_minute": "Most calls per minute",
+        "robustness_calls": "Most model calls for tests of the verdict",
         "source_summaries": "Sum up long sources",
         "sources": "Where to search",
-        "structured_output": "How models are asked for structure",
+        "structured_output": "How structured output is requested",
         "temperature": "Randomness",
         "timeout": "Longest wait for a reply",
-        "verdict_labels": "What the judges' findings are called",
+        "verdict_labels": "Names of the judges' findings",
     },
 }
 """Words by group and code."""
@@ -326,7 +326,7 @@ STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
 )
 """The warnings that a source replaced another one (`moot.nodes._steps.retrieving.fallback_warnings`).
 
-Each has its words in a report: bold words, and a sentence with the names of the sources.
+Each has the pattern of its text, and its words in a report: bold words, and a sentence with places for the sources.
 """
 
 

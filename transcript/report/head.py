@@ -37,7 +37,7 @@ STANCES = {
     "neither": "Quoted, but speaks for neither",
 }
 MOST_QUOTED = 3
-"""Quotes of a dissenting answer that are shown."""
+"""Maximum number of quotes that are shown with a dissenting answer."""
 SIDES = {"plaintiff": "sup", "defense": "ref"}
 """The kind of answer that a trial's side argues for."""
 
@@ -94,7 +94,7 @@ def finding_chip(verdict: str | None) -> Chip:
 def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     """The verdict in plain words, and its support.
 
-    A result that is not an answer always has the kind ``non``.
+    The kind is ``non`` if the debate came to no verdict, and ``nee`` if it found that the evidence gives no answer.
     """
     if document["status"] != "done":
         return Verdict("non", ANSWERS["non"].verdict, _unfinished_backing(document), "The record has the turns so far.")

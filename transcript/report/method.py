@@ -21,7 +21,7 @@ from moot.transcript.report.sources import plain
 
 
 def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Facts by name, without the command."""
+    """Name and text of each fact on how a debate was made, without the command."""
     about = load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
     name = graph_title(document["graph"])
@@ -46,19 +46,19 @@ def control_in_words(document: Mapping[str, Any]) -> str:
     if run is None or run["status"] != "done":
         why = f": {plain(in_words(error['detail']))}" if error else ", as it was interrupted."
         return f"{name} came to no verdict{why}"
-    task, own, its = document["task"], run["answer"], document["answer"]
-    if own is None or its is None:
-        compared = "like the debate" if own is its else "unlike the debate"
+    task, control_answer, debate_answer = document["task"], run["answer"], document["answer"]
+    if control_answer is None or debate_answer is None:
+        compared = "like the debate" if control_answer is debate_answer else "unlike the debate"
     else:
-        compared = compared_words(task, own, its)
-    kind = answer_kind(task, own)
-    answer = plain(full_answer(task, own)) if kind == "text" else answer_word(kind, own)
+        compared = compared_words(task, control_answer, debate_answer)
+    kind = answer_kind(task, control_answer)
+    answer = plain(full_answer(task, control_answer)) if kind == "text" else answer_word(kind, control_answer)
     *_, taken = control_lines(document)
     return f"{name}, at equal {BUDGET_NAMES[beside['equal']]}: {answer}, {compared}. {cost(run)}. {taken.text}"
 
 
 def models(document: Mapping[str, Any]) -> str:
-    """The model of each part."""
+    """The models, each with the roles that used it."""
     parts: dict[str, list[str]] = {}
     for role, used in document["models"].items():
         parts.setdefault(used["model"], []).append(role)

@@ -19,7 +19,7 @@ ROLES = {
     "equivalence": "Comparison",
     "person": "A person",
 }
-"""Names that need other words for readers, by the part before a number."""
+"""Maps names of speakers, without a number, to the names that readers see."""
 ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}
 
 
@@ -64,7 +64,7 @@ class Names:
         return "; ".join(found)
 
     def with_names(self, text: str) -> str:
-        """A sentence of moot's own in which agents have their names for readers."""
+        """A sentence that moot wrote, with the agents' names replaced by their names for readers."""
         if not self.given:
             return text
         known = "|".join(map(re.escape, sorted(self.given, key=len, reverse=True)))

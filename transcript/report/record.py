@@ -21,7 +21,7 @@ MOST_ROWS = 8
 """If more agents answer, the table has a row for each answer, with its count."""
 
 TextParts = list[tuple[str, int | None]]
-"""A text in parts; a part may be a source and then has its number."""
+"""A text in parts: each is a text and None, or an empty text and the number of a source."""
 
 
 @dataclass
@@ -221,7 +221,7 @@ def _answers_line(cards: Iterable[Card]) -> str:
 
 
 def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
-    """A sentence of moot's own, without codes."""
+    """A sentence that moot wrote, with words for readers in place of labels, codes and agents' names."""
     for label in (document["task"] or {}).get("labels") or []:
         chip = chip_of(document, label)
         if chip.kind != "text":

@@ -254,17 +254,17 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if found := list(dict.fromkeys([*missing, *empty])):
         facts.append(Fact("Not found", found))
     elif not summary and document["corpora"] and not has_failed:
-        facts.append(Fact("Not found", ["Each search found something. Which evidence is missing was not determined."]))
+        facts.append(Fact("Not found", ["Each search found something. Whether evidence is missing was not checked."]))
     instead = dict.fromkeys(
         f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
         for one in document["corpora"]
         if _is_replaced(one)
     )
     failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
-    other_ones = [
+    replacements = [
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
-    failed += [sentence for lead, sentence in other_ones if not instead or lead != NOT_SEARCHED]
+    failed += [sentence for lead, sentence in replacements if not instead or lead != NOT_SEARCHED]
     if replaced := [*instead, *dict.fromkeys(map(names.with_names, map(plain, failed)))]:
         facts.append(Fact("Replaced or failed", replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
@@ -318,7 +318,7 @@ def _quoted_count(count: int) -> str:
 
 
 def _citation_check(sources: Sources) -> str:
-    """The results of checking the quotes: how many are in their sources, differ in punctuation, or are missing."""
+    """The results of checking the quotes: how many are in their sources, differ in typography, or are missing."""
     cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
     if not cited:
         return "Nobody quoted anything."
@@ -328,7 +328,7 @@ def _citation_check(sources: Sources) -> str:
     differ = sum(one.differs for one in sources.quotes)
     text = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
     text += f"{'its' if len(found) == 1 else 'their'} source"
-    text += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
+    text += f", {differ} of them in other typography (quotation marks, dashes, spaces)." if differ else "."
     text += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
     if not invented:
         return f"{text} None was invented."

@@ -153,7 +153,7 @@ def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
-    """Facts about a piece, apart from its origin."""
+    """Notes on a piece: who gave it, and whether it was struck, left out, shortened or summarised."""
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
         "given with the claim": GIVEN in agents,
@@ -168,7 +168,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
 
 
 def web_address(url: str | None) -> str:
-    """An address that is safe for a link, without characters that would end it; empty for any other."""
+    """A web address that is safe in a link: characters that would end it are encoded. Empty for any other text."""
     return encoded(str(url), safe="/:?#[]@!$&'*+,;=%~-._") if WEB.match(url or "") else ""
 
 

@@ -93,7 +93,7 @@ def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         UserError: a file of prices cannot be read.
-        BudgetExhausted: nothing is left.
+        BudgetExhausted: nothing is left of a ceiling.
     """
     given = document["settings"]
     settings = {name: given[name] for name in SHARED if name in given}

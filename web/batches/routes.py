@@ -111,7 +111,7 @@ async def show_batch(request: Request) -> Any:
 
 
 async def list_batches(request: Request) -> Any:
-    """The latest batches, each with its number of finished claims."""
+    """The latest batches, each with the numbers of its claims by status and answer."""
     found = []
     for id in await run_in_threadpool(storage.ids):
         try:

@@ -41,7 +41,7 @@ class RunningBatch:
         batch: the batch.
         jobs: all its debates.
         client: sends requests as the user who started the batch.
-        lock: keeps other servers on this home from running the batch.
+        lock: keeps other servers with the same ``MOOT_HOME`` from running the batch.
     """
 
     def __init__(self, batch: Batch, jobs: Iterable[Job], client: LangGraphClient, lock: FileLock) -> None:
@@ -51,7 +51,7 @@ class RunningBatch:
         self.lock = lock
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
         self.active: dict[int, str] = {}
-        """Maps each row to the run of its debate; empty until the run has started."""
+        """Maps the number of each row in progress to the run of its debate; an empty text until the run has started."""
         self.retries: set[int] = set()
         """Failed rows to retry."""
         self.writing = asyncio.Lock()
@@ -94,8 +94,8 @@ class RunningBatch:
     async def _run_debate(self, job: Job) -> None:
         """Runs a claim's debate, unless it is finished."""
         before = (await outcomes_of([job]))[0]
-        tries = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
-        if before.status not in tries:
+        startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
+        if before.status not in startable:
             return
         if most := self.batch.max_cost:
             spent = sum(one.usd or 0 for one in await outcomes_of(self.jobs))

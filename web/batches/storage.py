@@ -47,7 +47,7 @@ class Batch:
         input: the debates' input without the claim.
         context: the debates' settings.
         at_once: debates in flight.
-        max_cost: USD after which no further claim is started.
+        max_cost: USD after which no further claim is started; None for no limit.
         stopped: why no further claim is started; empty if it is not stopped.
         ended: whether every claim was processed.
         faults: maps each row whose debate could not start to the reason.
@@ -128,7 +128,9 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
         UserError: a claim is not valid, or the folder cannot be written.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
-        raise UserError(f"A batch on the page has 1 to {MOST_ROWS:,} claims. More: moot batch.", kind="bad_request")
+        raise UserError(
+            f"A batch on the page has 1 to {MOST_ROWS:,} claims. For more, use: moot batch", kind="bad_request"
+        )
     if not all(isinstance(one, dict) for one in claims):
         raise UserError('Each claim is an object: {"claim": "..."}.', kind="bad_request")
     lines = [json.dumps({key: one[key] for key in COLUMNS if one.get(key) is not None}) for one in claims]

@@ -21,7 +21,7 @@ from moot.web.caller import current_user
 
 USER_FILTER = "(%(person)s::text IS NULL OR person = %(person)s)"
 DEBATE_FILTER = f"debate = %(debate)s AND id LIKE '%%' || debate AND {USER_FILTER}"
-"""Without imported documents, which have other ids."""
+"""Without imported documents and further branches, whose ids do not end with the debate's id."""
 PUT = (
     "INSERT INTO moot.documents (id, debate, person, run, status, entry, document) VALUES "
     "(%(id)s, %(debate)s, %(person)s, %(run)s, %(status)s, %(entry)s, %(document)s) "
@@ -91,11 +91,11 @@ class Documents:
 
     def replace(self, id: str, document: debates.Document) -> None:
         """As `debates.replace`."""
-        known = len(json.loads(self.content_of(id))["calls"])
+        n_stored = len(json.loads(self.content_of(id))["calls"])
 
         def transaction(cursor: Any) -> None:
             put(cursor, row_of(id, document, None))
-            spend(cursor, f"{id} {known}", document["calls"][known:])
+            spend(cursor, f"{id} {n_stored}", document["calls"][n_stored:])
 
         self._postgres.do(transaction)
 

@@ -14,7 +14,7 @@ from moot.core.postgres.connection import Postgres
 from moot.web.caller import DATABASE
 
 ABANDONED = "at < now() - interval '60 seconds'"
-"""If a key has no run by then, the process that should have started it is lost."""
+"""After this time, a key without a run is free: the process that should have started its run is taken as lost."""
 TAKE = (
     "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
     "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "

@@ -16,6 +16,7 @@ from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings
+from moot.transcript.line import count_with_noun
 from moot.web.caller import DATABASE, caller_client, current_user, public_text
 from moot.web.checks import RUN_ROUTES, assistant, replay, settings_in
 from moot.web.guard import is_own
@@ -27,7 +28,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MISSING_ROUTES = {
-    r"/runs/batch": "This server begins one run at a time: POST /runs, once for each.",
+    r"/runs/batch": "This server starts one run per request: POST /runs once for each run.",
     r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
     r"/moot/api/batches(/.*)?": "This server takes no batches here: use `moot batch FILE --queue` and `moot worker`.",
 }
@@ -84,7 +85,8 @@ def check_quota(person: str, user: User) -> int:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
         used = _query_spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
-            raise _quota_error(f"started {used.debates} debates in 24 hours, and may start {user.debates_a_day}")
+            started = f"started {count_with_noun(used.debates, 'debate')} in 24 hours"
+            raise _quota_error(f"{started}, and may start {user.debates_a_day:,}")
         check_spent(used, user)
         cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
         return int(cursor.fetchone()[0])
@@ -185,8 +187,8 @@ def check_corpora(body: Any, user: User) -> None:
     for one in body if isinstance(body, list) else [body]:
         params = one if isinstance(one, Mapping) else {}
         named = {*corpora_in([*(params.get(part) for part in CORPUS_FIELDS), *command_values(params)])}
-        if others := sorted(named - {*user.corpora}):
-            raise UserError(f"You may not read the corpus {others[0][:80]!r}.", kind="unknown_corpus")
+        if forbidden := sorted(named - {*user.corpora}):
+            raise UserError(f"You may not read the corpus {forbidden[0][:80]!r}.", kind="unknown_corpus")
 
 
 def corpora_in(settings: Any) -> Iterator[str]:
@@ -216,7 +218,8 @@ def describe_usage(person: str) -> str:
     """A user's usage, in a sentence. Blocking."""
     used = spending(person)
     more = f", and {used.unpriced} of unknown price" * bool(used.unpriced)
-    return f"In the last 24 hours: {used.debates:,} debates, {used.tokens:,} tokens, ${used.usd:,.2f}{more}."
+    counts = f"{count_with_noun(used.debates, 'debate')}, {count_with_noun(used.tokens, 'token')}"
+    return f"In the last 24 hours: {counts}, ${used.usd:,.2f}{more}."
 
 
 class Quotas:
@@ -270,8 +273,8 @@ def starts_debate(path: str, body: Any) -> bool:
     if not START_ROUTE.fullmatch(path) or not isinstance(body, Mapping):
         return False
     command = body.get("command")
-    leads = isinstance(command, Mapping) and (command.get("goto") or command.get("update"))
-    return body.get("input") is not None or bool(leads or body.get("checkpoint") or body.get("checkpoint_id"))
+    branching = isinstance(command, Mapping) and (command.get("goto") or command.get("update"))
+    return body.get("input") is not None or bool(branching or body.get("checkpoint") or body.get("checkpoint_id"))
 
 
 def uncount_if_refused(number: int, send: Send) -> Send:

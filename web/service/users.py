@@ -109,7 +109,8 @@ def read_users() -> Users | None:
     for name, user in users.items():
         if not NAME.fullmatch(name) or name in RESERVED:
             raise _users_error(
-                f"{name[:40]!r} is not a name: 1 to 40 lower-case letters, digits, - and _; not {' or '.join(RESERVED)}"
+                f"{name[:40]!r} is not a name: a lower-case letter, then up to 39 lower-case letters, digits, - and _; "
+                f"not {' or '.join(RESERVED)}"
             )
         if unknown := {*tables[name]} - known:
             raise _users_error(

@@ -44,7 +44,7 @@ async function reason(response) {
 
 /**
  * The events of a run: of a new run if `body` is given, else of an existing one after the event `last`. Requests with
- * the same `key` are one run.
+ * the same `key` start only one run.
  */
 export async function* events(path, { body, last, key } = {}) {
   const headers = body ? { "content-type": "application/json", ...(key && { "idempotency-key": key }) } : last ? { "last-event-id": last } : {};

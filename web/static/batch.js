@@ -6,6 +6,7 @@ import { METHODS, when } from "./past.js";
 import { removing } from "./result.js";
 
 const ROUTE = "/moot/api/batches";
+/** Milliseconds between two updates. */
 const EVERY = 1500;
 const SHOWN = { all: "All", open: "Not done", sup: "Supported", ref: "Refuted", nee: "Not enough evidence", con: "Conflicting", text: "Other answers", non: "No verdict", divided: "Disagreement", failed: "Failed" };
 /** Filters that are always shown; the others only if a claim matches. */
@@ -38,7 +39,7 @@ class BatchPage {
     this.node = h("div", {}, h("div", { class: "headrow" }, h("div", {}, this.heading, this.about), this.acts), this.progress, this.stopped, this.problem, filters, table, this.none, this.pages);
   }
 
-  /** Shows other rows, and notes the filter in the address. */
+  /** Shows other rows, and writes the filter to the address. */
   #turn(changed) {
     Object.assign(this, changed);
     history.replaceState(null, "", `/moot/batches/${this.id}${this.#query()}`);
@@ -66,53 +67,53 @@ class BatchPage {
 
   async update() {
     const wanted = (this.turn = this.#query());
-    const found = await ask(`${ROUTE}/${this.id}${wanted}`);
+    const batch = await ask(`${ROUTE}/${this.id}${wanted}`);
     if (wanted !== this.turn) return; // the filter has changed meanwhile
-    const open = (found.statuses.running ?? 0) + (found.statuses.waiting ?? 0);
+    const open = (batch.statuses.running ?? 0) + (batch.statuses.waiting ?? 0);
     clearTimeout(this.due);
-    if (found.going || open) this.due = setTimeout(() => this.#again(), EVERY);
-    this.#describe(found);
-    sync(this.body, found.rows.map((row) => ({ key: row.number, state: row, make: () => this.#row(row) })));
-    this.none.textContent = found.rows.length ? "" : "No claim matches.";
+    if (batch.going || open) this.due = setTimeout(() => this.#again(), EVERY);
+    this.#describe(batch);
+    sync(this.body, batch.rows.map((row) => ({ key: row.number, state: row, make: () => this.#row(row) })));
+    this.none.textContent = batch.rows.length ? "" : "No claim matches.";
     const turn = (name, page) => ({ key: name, state: page, make: () => h("button", { type: "button", class: "btn slim", onclick: () => this.#turn({ page }) }, name) });
-    const said = { key: "page", state: [found.page, found.pages], make: () => h("span", { class: "quiet small" }, `Page ${found.page} of ${found.pages}`) };
-    sync(this.pages, found.pages < 2 ? [] : [found.page > 1 && turn("Earlier", found.page - 1), said, found.page < found.pages && turn("Later", found.page + 1)].filter(Boolean));
+    const said = { key: "page", state: [batch.page, batch.pages], make: () => h("span", { class: "quiet small" }, `Page ${batch.page} of ${batch.pages}`) };
+    sync(this.pages, batch.pages < 2 ? [] : [batch.page > 1 && turn("Previous", batch.page - 1), said, batch.page < batch.pages && turn("Next", batch.page + 1)].filter(Boolean));
   }
 
-  #describe(found) {
-    const { counts, statuses } = found;
+  #describe(batch) {
+    const { counts, statuses } = batch;
     const all = counts.all;
     this.heading.textContent = all === 1 ? "1 claim" : `${all} claims`;
-    document.title = `${found.name} - moot`;
-    const model = found.model?.split(":").slice(1).join(":");
-    this.about.textContent = [found.name, METHODS[found.graph] ?? found.graph.replaceAll("_", " "), model, `started ${when(new Date(found.began))}`].filter(Boolean).join(" · ");
+    document.title = `${batch.name} - moot`;
+    const model = batch.model?.split(":").slice(1).join(":");
+    this.about.textContent = [batch.name, METHODS[batch.graph] ?? batch.graph.replaceAll("_", " "), model, `started ${when(new Date(batch.began))}`].filter(Boolean).join(" · ");
     const done = statuses.done ?? 0;
     const running = statuses.running ?? 0;
     const part = (share, kind) => share > 0 && grown(h("i", { class: kind }), share);
-    const money = found.usd > 0 && `${dollars(found.usd)}${found.max_cost ? ` of at most about ${dollars(found.max_cost)}` : ""}`;
-    const [quoted, lost] = found.quotes;
-    const facts = [running && `${running} running`, statuses.waiting && `${statuses.waiting} waiting for your answer`, counts.failed && `${counts.failed} failed`, found.going && statuses.next && `${statuses.next} to come`, found.left, money, quoted + lost > 0 && `${quoted} of ${quoted + lost} quotes found in their source`];
+    const money = batch.usd > 0 && `${dollars(batch.usd)}${batch.max_cost ? ` of at most about ${dollars(batch.max_cost)}` : ""}`;
+    const [verified, unverified] = batch.quotes;
+    const facts = [running && `${running} running`, statuses.waiting && `${statuses.waiting} waiting for your answer`, counts.failed && `${counts.failed} failed`, batch.going && statuses.next && `${statuses.next} to come`, batch.left, money, verified + unverified > 0 && `${verified} of ${verified + unverified} quotes found in their source`];
     const bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Claims done", "aria-valuenow": done, "aria-valuemin": 0, "aria-valuemax": all }, part(done, ""), part(running, "run"), part(counts.failed, "err"), part(all - done - running - counts.failed, "left"));
     sync(this.progress, [
       { key: "bar", state: [done, running, counts.failed, all], make: () => bar },
       { key: "told", state: [done, facts], make: () => h("p", {}, h("span", {}, h("b", {}, `${done} of ${all} done`)), facts.filter(Boolean).map((one) => h("span", {}, one))) },
     ]);
-    const over = !found.going && found.ended && "Every claim was processed.";
+    const over = !batch.going && batch.ended && "Every claim was processed.";
     if (this.said !== over && this.said !== undefined && over) announce(`${done} of ${all} claims are done.`);
     this.said = over;
     const left = all - done - counts.failed - (statuses.waiting ?? 0) - running;
-    const why = !found.going && (found.stopped || (left > 0 && !found.ended ? "The server was stopped before every claim was processed." : ""));
+    const why = !batch.going && (batch.stopped || (left > 0 && !batch.ended ? "The server was stopped before every claim was processed." : ""));
     sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It has stopped."), ` ${why} Finished checks stay stored.`) }] : []);
     const act = (name, path, body, kind = "") => ({ key: name, state: 0, make: () => h("button", { type: "button", class: `btn slim ${kind}`, onclick: (event) => this.#do(event, path, body) }, name) });
     sync(
       this.acts,
       [
         found.going && act("Stop", "stop", {}),
-        !found.going && left > 0 && act("Go on", "go-on", {}, "main"),
-        counts.failed > 1 && act("Try all failed again", "go-on", { failed: true }),
+        !batch.going && left > 0 && act("Go on", "go-on", {}, "main"),
+        counts.failed > 1 && act("Try all failed claims again", "go-on", { failed: true }),
         { key: "csv", state: 0, make: () => h("a", { class: "btn slim", href: `${ROUTE}/${this.id}/csv`, download: "" }, "Table (CSV)") },
         done > 0 && { key: "zip", state: 0, make: () => h("a", { class: "btn slim", href: `${ROUTE}/${this.id}/zip`, download: "" }, "All reports (ZIP)") },
-        !found.going && { key: "delete", state: 0, make: () => removing(`${ROUTE}/${this.id}`, "/moot/claims") },
+        !batch.going && { key: "delete", state: 0, make: () => removing(`${ROUTE}/${this.id}`, "/moot/claims") },
       ].filter(Boolean),
     );
     const kinds = Object.entries(SHOWN).filter(([kind]) => ALWAYS.includes(kind) || counts[kind] || kind === this.show);
@@ -128,8 +129,8 @@ class BatchPage {
   #row(row) {
     const href = row.thread ? `/moot?thread=${row.thread}` : row.document && `/moot/debates/${row.document}`;
     const claim = href ? h("a", { href, dir: "auto" }, row.claim) : h("span", { class: "words", dir: "auto" }, row.claim);
-    const [used, pieces, found, lost] = row.quotes ?? [];
-    const quotes = row.quotes && [`${used} of ${pieces}`, h("small", {}, lost ? `${found + lost} quotes, ${found || "none"} found` : found ? `${found} ${found === 1 ? "quote, found" : "quotes, all found"}` : "no quotes")];
+    const [used, pieces, found, notFound] = row.quotes ?? [];
+    const quotes = row.quotes && [`${used} of ${pieces}`, h("small", {}, notFound ? `${found + notFound} quotes, ${found || "none"} found` : found ? `${found} ${found === 1 ? "quote, found" : "quotes, all found"}` : "no quotes")];
     return h("tr", {}, h("td", { class: "tick num" }, row.number), h("td", { class: "claim" }, claim, row.about && h("small", { dir: "auto" }, row.about)), h("td", { class: "v" }, this.#standing(row)), h("td", { class: "back" }, row.divided && h("b", {}, "Disagreement. "), row.backing), h("td", { class: "so", "data-name": "Sources quoted: " }, quotes), h("td", { class: "cost num", "data-name": "Cost: " }, row.document ? dollars(row.usd) : ""), h("td", { class: "time num", "data-name": "Time: " }, row.document && typeof row.seconds === "number" ? lasted(row.seconds) : ""));
   }
 

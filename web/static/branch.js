@@ -5,7 +5,7 @@ import { fault, h } from "./dom.js";
 import { overwrite } from "./state.js";
 import { evidence as choosing } from "./question.js";
 
-/** The form for it; `go` is called with the new branch's checkpoint and values. */
+/** A form for a new branch; `go` is called with the branch's checkpoint and values. */
 export async function branching(thread, go) {
   const history = await ask(`/threads/${thread}/history`, { body: { limit: 100 } });
   const steps = history.filter(({ next, values }) => next.length && !next.includes("close") && values.evidence?.length);
@@ -35,7 +35,7 @@ export async function branching(thread, go) {
   return h("form", { class: "question", "aria-labelledby": "branch", onsubmit: send }, h("h2", { id: "branch", tabindex: -1 }, "Repeat a step with other evidence"), h("div", { class: "field" }, h("label", { for: "step" }, "Repeat the debate from this step"), step), pieces, problem, h("div", { class: "bar" }, button));
 }
 
-/** Writes the branch's state. The person's change is recorded as a turn, as when a debate asks for it. */
+/** Writes the branch's state. The change is recorded as a turn of the person, as in a debate that asks the person. */
 async function branched(thread, { values, checkpoint }, { strike, add }) {
   if (!strike.length && !add.length) throw new Error("Strike a piece, or add a text.");
   const added = add.length ? await ask("/moot/api/added", { body: add }) : [];

@@ -9,7 +9,7 @@ import { claimsOf, Home, inWords, uuid } from "./home.js";
 
 const KEPT = "moot-claims";
 
-/** The claims of a search, else the last claims of this tab, else the form to start. */
+/** Shows the claims of a search, else the last claims of this tab, else the start form. */
 export async function claimsPage(main, thread) {
   document.title = "Many claims - moot";
   if (thread) {
@@ -20,10 +20,10 @@ export async function claimsPage(main, thread) {
   if (kept) return new Claims(main, kept).show();
   const [home, earlier] = await Promise.all([ask("/moot/api/choices").then((choices) => new Home(choices)), batches()]);
   home.update();
-  main.replaceChildren(begin(main, home), earlier ?? "");
+  main.replaceChildren(startForm(main, home), earlier ?? "");
 }
 
-/** From the start page: shows the claims of a list at once; those of an article or an address after finding them. */
+/** For the start page: shows the claims of a list at once, and those of an article or an address after a search. */
 export async function fromHome(main, kind, text, request) {
   if (kind === "list") fromLines(main, text, request);
   else await fromText(main, kind, text, request);
@@ -42,8 +42,8 @@ async function fromText(main, kind, text, request) {
   await find(main, read, request);
 }
 
-/** The form to start with. */
-function begin(main, home) {
+/** The form for an article or a list. */
+function startForm(main, home) {
   const problem = h("div", {});
   const file = h("input", { type: "file", id: "many", accept: ".csv,.tsv,.jsonl,.pdf,.html,.docx,.txt,.md" });
   file.addEventListener("change", async () => {
@@ -133,7 +133,7 @@ class Claims {
     this.main.replaceChildren(
       h("div", { class: "headrow" }, h("div", {}, h("h1", {}, `${this.kept.claims.length} ${this.kept.claims.length === 1 ? "claim" : "claims"}`), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
-      h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most), this.problem),
+      h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "Claims at the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most), this.problem),
       this.kept.claims.length ? h("div", {}, all, table) : message("No claims found", "The text has nothing that can be checked."),
       h("div", { class: "acts more" }, add),
     );
@@ -199,7 +199,7 @@ class Claims {
 
   async csv() {
     try {
-      const { text } = await post("/moot/api/claims/csv", { claims: this.ticked.map(plain), source: this.kept.source, url: this.kept.url });
+      const { text } = await post("/moot/api/claims/csv", { claims: this.ticked.map(withoutPageFields), source: this.kept.source, url: this.kept.url });
       const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
       h("a", { href: address, download: "claims.csv" }).click();
       setTimeout(() => URL.revokeObjectURL(address), 1000);
@@ -214,7 +214,7 @@ class Claims {
     this.start.disabled = true;
     this.problem.replaceChildren();
     const { graph, input, context } = this.kept.request;
-    const claims = this.ticked.map(asked);
+    const claims = this.ticked.map(batchRow);
     const most = this.most.value ? Number(this.most.value) : null;
     const body = { name: this.kept.source, graph, input, context, claims, at_once: Number(this.once.value), max_cost: most };
     const signature = JSON.stringify(body);
@@ -230,12 +230,12 @@ class Claims {
   }
 }
 
-function plain({ ticked, left, own, ...claim }) {
+function withoutPageFields({ ticked, left, own, ...claim }) {
   return claim;
 }
 
 /** A claim as a row of a batch: the columns that `moot batch` reads. */
-function asked({ claim, id, date, speaker, label, labels, given, group, graph, settings }) {
+function batchRow({ claim, id, date, speaker, label, labels, given, group, graph, settings }) {
   return { claim: claim.trim(), id, date, speaker, label, labels, given, group, graph, settings };
 }
 

@@ -86,15 +86,16 @@ export function slices() {
   };
 }
 
+/** Puts a new node in the place of an old one, if there is one; open folds and the focus are kept. */
 function replaced(old, node) {
   if (!old) return node;
   const foldable = (of) => [of, ...of.querySelectorAll("details")];
-  const able = (of) => [...of.querySelectorAll("a, button, input, select, summary, textarea")];
+  const focusable = (of) => [...of.querySelectorAll("a, button, input, select, summary, textarea")];
   const fresh = foldable(node);
   foldable(old).forEach((one, i) => one.open && fresh[i]?.localName === "details" && (fresh[i].open = true));
-  const focused = able(old).indexOf(document.activeElement);
+  const focused = focusable(old).indexOf(document.activeElement);
   old.replaceWith(node);
-  if (focused >= 0) able(node)[focused]?.focus();
+  if (focused >= 0) focusable(node)[focused]?.focus();
   return node;
 }
 
@@ -123,7 +124,7 @@ export function message(heading, text, ...acts) {
 /** The page after an error: the reason, and what to do. */
 export function stuck(main, error) {
   const again = h("button", { type: "button", class: "btn main", onclick: () => location.reload() }, "Try again");
-  const shown = message(error.status === 0 ? "The server does not answer" : "This cannot be shown", null, again, h("a", { class: "btn", href: "/moot" }, "New check"));
+  const shown = message(error.status === 0 ? "The server does not answer" : "This page cannot be shown", null, again, h("a", { class: "btn", href: "/moot" }, "New check"));
   shown.firstChild.after(h("p", { role: "alert" }, error.message));
   main.replaceChildren(shown);
 }

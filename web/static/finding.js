@@ -7,6 +7,7 @@ import { resumer } from "./result.js";
 
 const STREAM = { stream_mode: ["custom", "updates"], stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const KEPT = "moot-finding";
+/** Milliseconds before each attempt to rejoin a run; the last one repeats. */
 const WAITS = [500, 1000, 2000, 4000, 8000];
 /** Words for times relative to a text's publication. */
 const RELATIVE = /\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b/i;
@@ -24,7 +25,10 @@ export async function begin(main, read, request) {
   return new Finding(main, { thread, run: value.place?.split("/").pop(), read, opened: Date.now() }).follow(request, first);
 }
 
-/** Joins a search that was started before. If it has stopped, shows the actions and returns null. `fresh` makes a request. */
+/**
+ * Joins a search that was started before; returns its claims. If it has stopped, shows the actions and returns null.
+ * `fresh(model)` makes the request for later checks if this tab has stored none.
+ */
 export async function join(main, thread, fresh) {
   const place = `/threads/${encodeURIComponent(thread)}`;
   const [{ values }, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explainMissing);
@@ -35,7 +39,7 @@ export async function join(main, thread, fresh) {
   const finding = new Finding(main, { thread, run: last?.run_id, read, opened: Date.parse(last?.created_at) || Date.now() });
   const goes = last && ["running", "pending"].includes(last.status);
   try {
-    return goes ? await finding.follow(request, null) : finding.found(request, values);
+    return goes ? await finding.follow(request, null) : finding.claimList(request, values);
   } catch (error) {
     finding.offer(error.message);
     return null;
@@ -89,7 +93,7 @@ class Finding {
         stream = null;
       }
       const { values } = await ask(`/threads/${this.thread}/state`);
-      return this.found(request, values);
+      return this.claimList(request, values);
     } finally {
       clearInterval(ticking);
     }
@@ -103,7 +107,7 @@ class Finding {
     this.ended += 1;
     this.calls += data.calls ?? 0;
     this.view.spent.textContent = String(this.calls);
-    const percent = Math.min(100, Math.round((100 * this.ended) / (3 * this.parts + 3)));
+    const percent = Math.min(100, Math.round((100 * this.ended) / (3 * this.parts + 3))); // a part has three steps, and there are three others
     this.bar.setAttribute("aria-valuenow", percent);
     this.bar.firstChild.style.flex = `0 0 ${percent}%`;
     if (!this.stopped) this.say(`Finding claims: ${percent}% of ${this.parts === 1 ? "the text" : `${this.parts} parts`}.`);
@@ -121,7 +125,7 @@ class Finding {
   }
 
   /** The list of claims, after the search has ended. */
-  found(request, values) {
+  claimList(request, values) {
     if (values?.status !== "done") {
       throw new Error(this.stopped ? "Stopped. Paste the same text again to continue it: answered calls are not paid again." : (this.error ?? values?.error?.detail ?? "The search was stopped before its end."));
     }

@@ -22,7 +22,7 @@ const THOROUGH = [
   { key: "trial", graph: "proclaim", name: "Trial", about: "Both sides argued, sides switched, three judges. Several minutes" },
 ];
 
-/** Asks for a claim, and starts its check. `again` names a past debate whose claim and settings are filled in. */
+/** Asks for a claim, and starts its check. `again` is the id of a past debate to fill in, or null. */
 export async function newCheck(main, again) {
   document.title = "New check - moot";
   const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
@@ -65,7 +65,7 @@ export class Home {
     this.byName = h("div", { class: "field byname", hidden: true }, h("label", { for: "model-name" }, "Name of the model"), this.named);
     this.given = new Texts(() => this.update());
     const sample = { "demo-encyclopaedia": "a small sample encyclopaedia", "demo-news": "small sample news" };
-    this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, "none: only what is added here"), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
+    this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, "none: only the texts added here"), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
     this.collection.value = this.own[0] ?? "";
     this.documents = h("details", { class: "fold", id: "documents" }, h("summary", {}, h("span", { class: "nb" }, "My documents"), h("span", { class: "quiet" }, "files and texts that are shown to every agent")), h("div", { class: "inside" }, this.given.node, labelled("And search in", this.collection, "Collections are made with moot index.")));
     this.#rest();
@@ -82,7 +82,7 @@ export class Home {
     this.presetAbout = h("p", { class: "quiet tiny", id: "preset-about" });
     this.graph = h("select", { id: "graph", "aria-describedby": "graph-about", onchange: () => this.choose(this.graph.value) }, choices.graphs.map(({ name }) => h("option", { value: name }, choices.methods[name] ?? name)));
     this.about = h("p", { class: "quiet tiny", id: "graph-about" });
-    this.task = h("select", { id: "task" }, h("option", { value: "" }, "as the method does by default"), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
+    this.task = h("select", { id: "task" }, h("option", { value: "" }, "the method's default"), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
     this.labels = h("textarea", { id: "labels", rows: 3 });
     this.options = h("textarea", { id: "options", rows: 3 });
     this.more = h("textarea", { id: "more", rows: 3, placeholder: '{"models": {"judge": "openai:gpt-5-mini"}}', spellcheck: "false" });
@@ -124,7 +124,7 @@ export class Home {
           "div",
           { class: "inside" },
           h("div", { class: "two" }, h("div", {}, labelled("Method", this.graph), this.about), h("div", {}, labelled("Ready-made set of settings", this.preset), this.presetAbout)),
-          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "Kind of answer"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Labels of your own (one per line)", this.labels), labelled("Options to choose from (one per line)", this.options))),
+          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "Kind of answer"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Your own labels (one per line)", this.labels), labelled("Options to choose from (one per line)", this.options))),
           this.folds,
           labelled("Settings as JSON; they override all others", this.more),
         ),
@@ -249,11 +249,11 @@ export class Home {
 
   /** An estimate of the most that one check takes: {calls, cost}; the cost in USD, null if no price is known. */
   estimate() {
-    const of = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
+    const setting = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
     const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
-    const rounds = of("max_rounds", of("rounds", 1));
-    const known = { rag: 1, standard_prompting: 1, chain_of_thought: 1, self_consistency: 5, react: 7, multi_agent_voting: 3, tool_mad: speakers * rounds * 5 + 1, proclaim: 20 + 7 * rounds + 14 };
-    const calls = known[this.graph.value] ?? speakers * (rounds + 1) + rounds;
+    const rounds = setting("max_rounds", setting("rounds", 1));
+    const callsByMethod = { rag: 1, standard_prompting: 1, chain_of_thought: 1, self_consistency: 5, react: 7, multi_agent_voting: 3, tool_mad: speakers * rounds * 5 + 1, proclaim: 20 + 7 * rounds + 14 };
+    const calls = callsByMethod[this.graph.value] ?? speakers * (rounds + 1) + rounds;
     const price = this.choices.prices[this.#modelName()];
     return { calls, cost: price ? (calls * (A_CALL[0] * price.input + A_CALL[1] * price.output)) / 1e6 : null };
   }
@@ -292,7 +292,7 @@ export class Home {
     return { graph: this.graph.value, input: this.#input(), context, each: this.estimate(), builtIn: context.model === this.choices.embedded };
   }
 
-  /** The request with the default choices and, if given, a model. */
+  /** The request, with another model if one is given. */
   plain(model) {
     const { context, ...others } = this.request();
     return { ...others, context: { ...context, ...(model && { model }) } };

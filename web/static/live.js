@@ -7,10 +7,11 @@ import { mergeUpdates } from "./state.js";
 import { question } from "./question.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
+/** Milliseconds before each attempt to rejoin a run; the last one repeats. */
 const WAITS = [500, 1000, 2000, 4000, 8000];
-/** Characters sent of a text in a folded turn. */
+/** Maximum number of characters that are sent of a text in a folded turn. */
 const LONGEST = 200;
-const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
  * Starts a debate on a new thread. Errors of the request are thrown; later ones are shown. Repeated requests with the
@@ -38,7 +39,7 @@ export async function watch(main, thread) {
   const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? system, system, context, opened });
   live.debate.claim = input?.claim;
   live.updates.push({ written: state.values ?? {} });
-  return last ? live.follow(null) : live.end(state); // its runs were before the server's start
+  return last ? live.follow(null) : live.end(state); // runs from before the server's start cannot be followed
 }
 
 function explainMissing(error) {
@@ -96,7 +97,7 @@ class Live {
       } catch (error) {
         if (error.status) return this.fail(error); // the server refused the request
         this.say(`${error.message} Trying again.`, "The check continues on the server.");
-        await rest(WAITS[Math.min(failures++, WAITS.length - 1)]);
+        await sleep(WAITS[Math.min(failures++, WAITS.length - 1)]);
       }
       stream = null;
     }
@@ -146,7 +147,7 @@ class Live {
     const said = [...doing].slice(0, 3).map(([what, of]) => {
       const who = [...new Set(of.filter(({ agent }) => agent).map(({ agent }) => names[agent]?.[0] ?? agent))];
       if (!who.length) return what;
-      return `${who.length > 3 ? `${who.length} of them` : listed(who)} ${who.length > 1 ? "are" : "is"} ${who.length > 1 ? what.replace("its answer", "their answers").replace(/ it$/, " them") : what}`;
+      return `${who.length > 3 ? `${who.length} agents` : listed(who)} ${who.length > 1 ? "are" : "is"} ${who.length > 1 ? what.replace("its answer", "their answers").replace(/ it$/, " them") : what}`;
     });
     const now = `${round}${said.join("; ")}.`;
     const loading = all.every(({ node }) => node === "open") ? this.loading() : "";
@@ -157,16 +158,16 @@ class Live {
   loading() {
     const { model, embedder } = this.context ?? {};
     const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|vllm):/.test(embedder) && embedder].filter(Boolean);
-    return here.length ? ` ${listed(here).replace(/^t/, "T")} may be loaded first; it stays for later checks.` : "";
+    return here.length ? ` ${listed(here).replace(/^t/, "T")} may be loaded first. Later checks start without this wait.` : "";
   }
 
   tick() {
-    const began = this.since ?? (Date.parse(this.debate.started_at) || this.opened); // loading a model takes a while
+    const began = this.since ?? (Date.parse(this.debate.started_at) || this.opened); // while models load, the debate has not started
     const seconds = Math.max(0, Math.round((Date.now() - began) / 1000));
     this.view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
 
-  /** Shows the debate so far, in the server's words; at most one request for them at a time. */
+  /** Shows the debate so far, as the server describes it. Requests do not overlap. */
   show() {
     this.changed = true;
     this.due ??= setTimeout(async () => {
@@ -228,7 +229,7 @@ class Live {
   /** Handles the end of a run: the debate asks something, or is over. */
   async end({ values, tasks }) {
     const asked = (tasks ?? []).flatMap((task) => task.interrupts ?? []);
-    this.updates.push({ written: values ?? {} }); // updates of inner steps are not in its values yet
+    this.updates.push({ written: values ?? {} }); // merged, because updates of subgraphs are not in these values yet
     this.join();
     if (!asked.length || this.stopped) return this.finish();
     this.show();
@@ -267,7 +268,7 @@ class Live {
     clearInterval(this.ticking);
     this.say("The result is written.");
     try {
-      while ((await ask(`/threads/${this.thread}`)).status === "busy") await rest(500); // a stopped run needs a moment to end
+      while ((await ask(`/threads/${this.thread}`)).status === "busy") await sleep(500); // a stopped run needs a moment to end
       const { id } = await ask(`/moot/api/debates/${this.thread}`);
       this.over = true;
       location.replace(`/moot/debates/${id}${location.hash}`);
@@ -312,14 +313,15 @@ function listed(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
+/** The next step in words, by the kind of the current one; `on` is the next round, null if rounds are not counted. */
 const NEXT = {
   prepare: () => "the first answers are written.",
   search: () => "answers are written from what is found.",
-  answer: (last, on) => (on === null ? "the answer is checked and written down." : `the answers are compared. If they agree, it may end here; if not, ${last ? "a decision is made" : `round ${on} follows`}.`),
-  check: (last, on) => (on === null || last ? "the decision." : `the decision if they agree; else round ${on}.`),
+  answer: (last, on) => (on === null ? "the answer is checked and stored." : `the answers are compared. If they agree, the debate may end here; if not, ${last ? "a decision is made" : `round ${on} follows`}.`),
+  check: (last, on) => (on === null || last ? "the decision." : `the decision if the answers agree; else round ${on}.`),
   decide: () => "the report is written.",
   end: () => "the report opens by itself.",
-  person: () => "it waits for you.",
+  person: () => "the check waits for your answer.",
 };
 
 /** The step after the current ones, in words. */

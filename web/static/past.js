@@ -5,6 +5,7 @@ import { chip, fault, h, icon, message, sync } from "./dom.js";
 import { remover, resumer } from "./result.js";
 
 const ROUTE = "/moot/api/debates";
+/** Milliseconds between two updates. */
 const EVERY = 2000;
 const OPEN = ["running", "waiting"];
 
@@ -20,16 +21,16 @@ export async function pastChecks(main, asked) {
     location.assign(address(1, search.value.trim()));
   };
   const update = async () => {
-    const found = await ask(`${ROUTE}?${new URLSearchParams({ page, q: words })}`);
+    const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, q: words })}`);
     heading.textContent = words ? `Past checks with “${words}”` : "Past checks";
-    if (!found.total) none.replaceChildren(words ? h("p", {}, "No claim contains these words.") : message("No checks yet", "Your checks are stored on this machine and listed here.", h("a", { class: "btn", href: "/moot" }, "Check a claim")));
-    heading.hidden = search.form.hidden = !found.total && !words;
-    sync(list, found.debates.map((one) => ({ key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
-    sync(pages, linksOf(page, found.pages, found.total, words));
+    if (!listing.total) none.replaceChildren(words ? h("p", {}, "No claim contains these words.") : message("No checks yet", "Your checks are stored on this machine and listed here.", h("a", { class: "btn", href: "/moot" }, "Check a claim")));
+    heading.hidden = search.form.hidden = !listing.total && !words;
+    sync(list, listing.debates.map((one) => ({ key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
+    sync(pages, linksOf(page, listing.pages, listing.total, words));
     problem.replaceChildren();
     const due = () => (document.hidden ? setTimeout(due, EVERY) : update().catch(again));
     const again = (error) => (problem.replaceChildren(fault(error.message)), setTimeout(due, EVERY));
-    if (found.debates.some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
+    if (listing.debates.some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
   };
   const form = h("form", { role: "search", class: "find", onsubmit: find }, search, h("button", { class: "btn slim" }, "Find"));
   await update();
@@ -48,10 +49,10 @@ function linksOf(page, pages, total, words) {
 
 /** The latest checks, for the start page; nothing if there are none or the list cannot be loaded. */
 export async function recent() {
-  const found = await ask(`${ROUTE}?page=1`).catch(() => ({ total: 0 }));
-  if (!found.total) return [];
-  const rows = found.debates.slice(0, 5).map(rowOf);
-  return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, "Recent checks"), h("a", { class: "small", href: "/moot/debates" }, `All ${found.total}`)), h("ol", { class: "checks" }, rows))];
+  const listing = await ask(`${ROUTE}?page=1`).catch(() => ({ total: 0 }));
+  if (!listing.total) return [];
+  const rows = listing.debates.slice(0, 5).map(rowOf);
+  return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, "Recent checks"), h("a", { class: "small", href: "/moot/debates" }, `All ${listing.total}`)), h("ol", { class: "checks" }, rows))];
 }
 
 const WORDS = { running: "under way", waiting: "waits for your answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };

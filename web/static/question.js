@@ -48,15 +48,15 @@ const KINDS = { queries, premises, evidence, remark, verdict };
 
 function queries(proposed, _, named) {
   const areas = Object.entries(proposed.queries ?? {}).map(([name, query]) => [name, query, area(`Search of ${named(name)}`, query)]);
-  const changed = () => areas.filter(([, query, of]) => of.area.value.trim() && of.area.value !== query).map(([name, , of]) => [name, of.area.value]);
-  return { node: areas.map(([, , of]) => of.node), read: () => ({ queries: Object.fromEntries(changed()) }) };
+  const changed = () => areas.filter(([, query, field]) => field.area.value.trim() && field.area.value !== query).map(([name, , field]) => [name, field.area.value]);
+  return { node: areas.map(([, , field]) => field.node), read: () => ({ queries: Object.fromEntries(changed()) }) };
 }
 
 function premises(proposed) {
   const given = (proposed.premises ?? []).map((one) => one.replaceAll("\n", " "));
-  const of = area("Premises (one a line)", given.join("\n"));
-  const lines = () => of.area.value.split("\n").map((one) => one.trim()).filter(Boolean);
-  return { node: of.node, read: () => (lines().join("\n") === given.join("\n") ? null : { premises: lines() }) };
+  const field = area("Premises (one per line)", given.join("\n"));
+  const lines = () => field.area.value.split("\n").map((one) => one.trim()).filter(Boolean);
+  return { node: field.node, read: () => (lines().join("\n") === given.join("\n") ? null : { premises: lines() }) };
 }
 
 /** Evidence to strike, and texts to add. */
@@ -72,28 +72,28 @@ export function evidence(proposed) {
 
 function remark(proposed, _, named) {
   const said = (proposed.answers ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.answer ?? ""} ${one.reasons ?? ""}`));
-  const of = area("Your remark", "");
-  return { node: [h("ul", {}, said), of.node], read: () => ({ remark: of.area.value.trim() }) };
+  const field = area("Your remark", "");
+  return { node: [h("ul", {}, said), field.node], read: () => ({ remark: field.area.value.trim() }) };
 }
 
 function verdict(proposed, _, named) {
   const reasons = (proposed.reasons ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.reasons ?? ""}`));
-  const of = area("Your question; the verdict is then decided again", "");
+  const field = area("Your question; the verdict is then decided again", "");
   const draft = h("p", {}, "Draft: ", h("strong", {}, proposed.answer ?? proposed.verdict ?? "no answer"));
-  return { node: [draft, h("ul", {}, reasons), of.node], read: () => ({ question: of.area.value.trim() }) };
+  return { node: [draft, h("ul", {}, reasons), field.node], read: () => ({ question: field.area.value.trim() }) };
 }
 
 /** A question of another package's graph: shown as JSON, answered with JSON or text. */
 function anything(_, asked) {
-  const of = area("Your answer (JSON, or text)", "");
+  const field = area("Your answer (JSON, or text)", "");
   const read = () => {
     try {
-      return JSON.parse(of.area.value);
+      return JSON.parse(field.area.value);
     } catch {
-      return { answer: of.area.value };
+      return { answer: field.area.value };
     }
   };
-  return { node: [h("pre", { tabindex: 0 }, JSON.stringify(asked, null, 2)), of.node], read };
+  return { node: [h("pre", { tabindex: 0 }, JSON.stringify(asked, null, 2)), field.node], read };
 }
 
 let count = 0;

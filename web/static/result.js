@@ -20,7 +20,7 @@ export function tools() {
   const saving = h("details", { class: "menu" }, h("summary", { class: "btn slim" }, "Save"), h("div", {}, files.map(([kind, name]) => h("a", { href: `${ROUTE}/${id}/${kind}`, download: `moot-${id}.${kind}` }, name)), can !== "file" && reviewer(id)));
   const back = thread && can !== "file" && h("button", { type: "button", class: "btn slim", onclick: () => branch(thread, id, slot, problem) }, "Repeat a step with other evidence");
   bar.replaceChildren(
-    h("div", { class: "acts" }, can === "resume" && resumer(id, claim), can === "answer" && h("a", { class: "btn slim main", href: `/moot?thread=${thread}` }, "Answer what it asks"), saving, can !== "file" && h("a", { class: "btn slim", href: `/moot?again=${id}` }, "Check again, with changes"), back, remover(id)),
+    h("div", { class: "acts" }, can === "resume" && resumer(id, claim), can === "answer" && h("a", { class: "btn slim main", href: `/moot?thread=${thread}` }, "Answer its question"), saving, can !== "file" && h("a", { class: "btn slim", href: `/moot?again=${id}` }, "Check again, with changes"), back, remover(id)),
     problem,
     slot,
   );

@@ -44,6 +44,7 @@ function joinTurns(old, more) {
   return [...turns.values()].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
+/** A sort key: by phase, then by round; unknown phases come last. */
 function placeOf({ phase, round }) {
   return ((PHASES.indexOf(phase) + 5) % 5) * 1000 + round;
 }

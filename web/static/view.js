@@ -2,9 +2,11 @@
 
 import { chip, h, icon, slices, spoken, sync } from "./dom.js";
 
+/** With more debaters than this, the table has a row for each answer instead of each debater. */
 const MANY = 8;
 /** Turns drawn between two checks of the elapsed time. */
 const A_FEW = 10;
+/** Future rounds have columns only if the debate has at most this many rounds. */
 const MOST_COLUMNS = 6;
 
 /** Shows a debate in an element, and updates it while the debate runs. */
@@ -72,13 +74,13 @@ export class DebateView {
     if (!many) for (const [name, about] of Object.values(names).slice(0, declared)) if (!rows.has(name)) rows.set(name, { who: name, about, cells: [] });
     if (!rows.size) return this.answers.replaceChildren();
     const work = new Map(busy.filter(({ agent }) => agent).map((one) => [names[one.agent]?.[0] ?? one.agent, one]));
-    const silent = many ? busy.filter(({ agent, round }) => agent && round === now).length : 0;
-    const state = [[...rows.values()], rounds, later, now, [...work].map(([who, one]) => [who, one.round, one.doing]), silent, timeline?.why];
-    sync(this.answers, [{ key: "answers", state, make: () => this.#table({ rows, rounds, later, now, work, silent, decided, many }) }]);
+    const atWork = many ? busy.filter(({ agent, round }) => agent && round === now).length : 0;
+    const state = [[...rows.values()], rounds, later, now, [...work].map(([who, one]) => [who, one.round, one.doing]), atWork, timeline?.why];
+    sync(this.answers, [{ key: "answers", state, make: () => this.#table({ rows, rounds, later, now, work, atWork, decided, many }) }]);
     this.#scroll(now);
   }
 
-  #table({ rows, rounds, later, now, work, silent, decided, many }) {
+  #table({ rows, rounds, later, now, work, atWork, decided, many }) {
     const title = (round) => `${rounds.length + later.length > 1 || round > 1 ? `Round ${round}` : "Answer"}${round === now ? ", now" : ""}`;
     const here = (round) => (round === now ? "here" : null);
     const cell = (row, round, i) => {
@@ -90,7 +92,7 @@ export class DebateView {
     };
     const decision = (row) => decided && h("td", {}, cellOf(row.cells.at(-1)));
     const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? "to come" : "if needed"))), decision(row)));
-    if (silent) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${silent} ${silent === 1 ? "agent" : "agents"}`)))));
+    if (atWork) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${atWork} ${atWork === 1 ? "agent" : "agents"}`)))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
     if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it continued"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
     const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
