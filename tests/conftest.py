@@ -105,7 +105,7 @@ TOGETHER = {
 """Files that one worker runs, because they share what takes long to start: a server, the built-in encoder (seven
 seconds of processor time) with the demo corpora, or the process that forks evaluations.
 """
-PLACES = {f"tests/{file}": place for place, files in TOGETHER.items() for file in files.split()}
+GROUP_OF_FILE = {f"tests/{file}": group for group, files in TOGETHER.items() for file in files.split()}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -116,7 +116,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return PLACES.get(file, file)
+            return GROUP_OF_FILE.get(file, file)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
@@ -163,8 +163,8 @@ class StubEndpoint:
     def stats(self, **least: int) -> dict[str, Any]:
         """The counters, such as ``served`` and ``logged`` (begun and ended calls).
 
-        With ``served=3``, they are read when three calls have begun, or after a second: a process that asks in turns
-        would take the time of the tests that run beside it.
+        With ``served=3``, the endpoint answers when three calls have begun, or after a second: polling would take
+        processor time from other tests.
         """
         wanted = "&".join(f"{name}={number}" for name, number in least.items())
         with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/stub/stats?{wanted}") as reply:

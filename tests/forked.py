@@ -1,7 +1,7 @@
-"""Python programs in processes that are forked from one which has imported moot: they start in milliseconds.
+"""Python programs in processes that are forked from a process that has imported moot: they start in milliseconds.
 
-A forked process is its own: pid, signals, environment, folder, arguments and streams, and Python's usual end. Unlike in
-a newly started one, moot is imported already, and strings have the same hashes in all of them.
+A forked process has its own pid, signals, environment, folder, arguments and streams, and Python's usual end. Unlike in
+a newly started process, moot is imported already, and strings have the same hashes in all forked processes.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ IMPORTED = {
         *OF_SERVERS.split(),
     ],
 }
-"""What `moot verify` and `moot batch` import; what `moot eval run` and servers import besides.
+"""The modules that `moot verify` and `moot batch` import, and those that `moot eval run` and servers import, too.
 
-Of servers, ``langgraph_api`` is not imported: it reads its variables then, and moot takes the process for a server.
+``langgraph_api`` is left out: it reads its variables when it is imported, and then moot takes the process for a server.
 """
 READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_", "OTEL_", "PYTHON", "TERM", "TZ")
-"""Variables that Python or libraries read when they are imported: with others, a process has to be newly started."""
+"""Prefixes of variables that Python or libraries read at import: if one differs, the process is not forked."""
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
 """Variables that a server reads after its start."""
@@ -57,7 +57,7 @@ create_subprocess_exec = asyncio.create_subprocess_exec
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
 SERVER = "from tests.forked import serve; exec(serve())"
 AT_START: dict[str, str] = {}
-"""The environment at the start of the tests; a test may change it before a process that forks others is started."""
+"""The environment at the start of the tests: tests may change ``os.environ`` before a process that forks is started."""
 _orders: dict[str, socket.socket] = {}
 """The connections to the processes that fork others, by what they have imported. The first process forks the rest."""
 _servers: list[subprocess.Popen[bytes]] = []
@@ -195,7 +195,7 @@ def _follow(orders: socket.socket) -> str:
                 return _begin(order, streams)
             for number in streams:
                 os.close(number)
-            with suppress(BrokenPipeError):  # nobody waits any more
+            with suppress(BrokenPipeError):  # no process waits any more
                 os.write(answering, f"{program}\n".encode())
                 os.write(answering, f"{os.waitpid(program, 0)[1]}\n".encode())
             os._exit(0)

@@ -10,7 +10,7 @@ from jsonschema.validators import extend
 
 
 def one_of(validator: Any, branches: list[Any], instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Exactly one branch is valid. jsonschema's own function finds every error of every other branch."""
+    """Check that exactly one branch is valid. jsonschema's own function also finds the errors of all other branches."""
     valid = sum(validator.evolve(schema=branch).is_valid(instance) for branch in branches)
     if valid != 1:
         yield ValidationError(f"{valid} of {len(branches)} alternatives are valid: {instance}")

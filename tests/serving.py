@@ -78,7 +78,7 @@ class Server:
 
 
 def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
-    """Run a server in a folder within this context."""
+    """Start a server in a folder, yield it, and terminate it afterwards."""
     of_run = {"OPENAI_BASE_URL": stub.url, "MOOT_HOME": str(folder / "home"), "MOOT_ALLOWED_ORIGINS": ""}
     of_run["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
     with (

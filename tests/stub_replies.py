@@ -42,7 +42,7 @@ class Draw:
 
 @dataclass
 class Rule:
-    """One entry of a rules file; see the module's text."""
+    """One entry of a rules file; see the docstring of stub_llm.py."""
 
     match: str = ""
     model: str = ""
@@ -198,14 +198,14 @@ def embed(text: str) -> list[float]:
     """A vector by signed feature hashing of words: equal texts have equal vectors, similar texts similar ones."""
     vector = [0.0] * EMBEDDING_DIM
     for word in re.findall(r"\w+", text.lower()) or [""]:
-        place, sign = of_word(word)
+        place, sign = hash_word(word)
         vector[place] += sign
     norm = sum(x * x for x in vector) ** 0.5 or 1.0
     return [x / norm for x in vector]
 
 
 @lru_cache(20_000)
-def of_word(word: str) -> tuple[int, float]:
+def hash_word(word: str) -> tuple[int, float]:
     """The dimension of a word and its sign."""
     digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
     return digest % EMBEDDING_DIM, 1.0 if digest >> 63 else -1.0

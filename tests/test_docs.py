@@ -16,13 +16,13 @@ from moot.cli.drawings import drawings_page
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 
-from tests.benchmarks.page import PAGE as PLACES
+from tests.benchmarks.page import PAGE as SPEED_PAGE
 from tests.benchmarks.page import with_parts
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGE = DOCS / "graphs.md"
-STALE = "docs/graphs.md is not what `moot graphs --drawings` prints: run `make docs`"
+STALE = "docs/graphs.md is not the output of `moot graphs --drawings`: run `make docs`"
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -92,7 +92,7 @@ def test_llms_txt_lists_every_page_once_in_the_order_of_the_navigation() -> None
 
 
 def test_measured_tables_have_their_places() -> None:
-    page = PLACES.read_text(encoding="utf-8")
+    page = SPEED_PAGE.read_text(encoding="utf-8")
     parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}
     assert set(parts) == {"machine", "scale", "latency", "picture", "growth", "corpora"}
     written = with_parts(page, parts)

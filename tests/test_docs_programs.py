@@ -53,12 +53,12 @@ def test_every_program_of_the_pages_is_run() -> None:
     programs_by_page = {
         page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]
     }
-    run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
-    run_here["tutorial.md"] = 1  # tests/installed/test_tutorial.py
-    run_here["running.md"] = 1  # tests/web/test_auth.py
+    run_by_tests = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
+    run_by_tests["tutorial.md"] = 1  # tests/installed/test_tutorial.py
+    run_by_tests["running.md"] = 1  # tests/web/test_auth.py
     assert {
         name: number for name, number in programs_by_page.items() if number and name != "commands.md"
-    } == UNRUN | run_here
+    } == UNRUN | run_by_tests
 
 
 def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pyt
     (program,) = programs("howto/ledger.md")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     answers, counted = output_of(program).splitlines()
-    words = answers.split()  # an answer has several words, too
+    words = answers.split()  # an answer may have several words
     assert words[: len(words) // 2] == words[len(words) // 2 :] != []
     from_ledger, total = re.findall(r"\d+", counted)
     assert from_ledger == total != "0"

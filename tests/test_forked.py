@@ -12,7 +12,7 @@ import pytest
 
 from tests.forked import AT_START, Forked, start
 
-SHOWS = """
+PROGRAM = """
 import atexit, json, os, signal, sys, threading
 atexit.register(print, "at the end", flush=True)
 def wait() -> None:
@@ -27,18 +27,18 @@ ENDS = ("", "sys.exit(7)", "sys.exit('a message')", "os._exit(5)", "signal.raise
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_forked_process_is_as_a_started_one(end: str, tmp_path: Path) -> None:
+def test_a_forked_process_behaves_like_a_newly_started_one(end: str, tmp_path: Path) -> None:
     ended = []
     environment = {name: value for name, value in os.environ.items() if name != "HOME"} | {"GIVEN": "this"}
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", SHOWS + end, "a word"]
+    command = [sys.executable, "-c", PROGRAM + end, "a word"]
     for kind in (subprocess.Popen, Forked, partial(Forked, imported="servers")):
         with kind(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment) as process:
             ended.append((process.communicate("typed")[0], process.returncode))
     assert ended[0] == ended[1] == ended[2]
 
 
-def test_variables_that_imports_read_start_a_process_newly() -> None:
+def test_a_process_is_not_forked_if_a_variable_read_at_import_differs() -> None:
     command = [sys.executable, "-c", "import sys; print('moot.cli.main' in sys.modules)"]
     for name, forked in (("OTEL_SDK_DISABLED", False), ("MOOT_GIVEN", True), ("LANGSMITH_USE_DAEMON", True)):
         environment = AT_START | {name: "true"}  # libraries that other tests use may have changed os.environ

@@ -17,7 +17,7 @@ from moot.transcript.report.report import report
 from moot.web import debates
 
 DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
-"""Of ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""
+"""Written by ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""
 
 
 def test_there_is_an_old_document_of_every_status() -> None:

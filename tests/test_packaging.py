@@ -24,7 +24,7 @@ HEAVY = {"chromadb", "sentence-transformers", "torch", "transformers"}
 
 IMPORT_ALL = """
 import importlib, sys
-sys.path.extend({dependencies!r})  # what moot needs; the clean environment holds moot alone
+sys.path.extend({dependencies!r})  # moot's dependencies: the clean environment contains moot only
 import moot.nodes
 assert moot.nodes.__file__.startswith({clean!r}), moot.nodes.__file__
 for name in {modules!r}:
@@ -66,7 +66,7 @@ def site_of(environment: Path) -> Path:
 
 
 def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
-    """Add to ``known`` all distributions that one needs with some extras."""
+    """Add the distributions that ``found`` needs with these extras to ``known``."""
     for requirement in map(Requirement, found.requires or ()):
         for extra in ("", *extras):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
@@ -151,7 +151,7 @@ def test_base_dependencies_run_debates_over_words(base: Path, tmp_path: Path, st
     batch = run_command(python, tmp_path, "batch", "claims.csv", "--out", "verdicts", *options)
     assert batch.returncode == 0, batch.stderr
     assert (tmp_path / "verdicts" / "table.csv").read_text().count("SUPPORTS") == 2
-    # They are not loaded either if they are installed.
+    # The heavy packages are not loaded even if they are installed.
     again = run_command(Path(sys.executable), tmp_path, "verify", "Saffron is dried.", *options, "--fresh")
     assert again.returncode == 0, again.stderr
     assert not re.findall(r"\| +(chromadb|torch|transformers|sentence_transformers)$", again.stderr, re.MULTILINE)

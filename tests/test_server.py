@@ -97,7 +97,7 @@ def test_plain_langgraph_dev_unpickles_files_of_its_folder(server: Server) -> No
     assert (server.folder / "unpickled").exists()
 
 
-def test_claims_are_found_over_the_api(server: Server) -> None:
+def test_find_claims_runs_over_the_api(server: Server) -> None:
     text = "Norwick opened its tram line in May 2024. It cost 412 million pounds."
     run = {"assistant_id": "find_claims", "input": {"text": text}, "context": {"model": "fake:1"}}
     found = server.json("/runs/wait", run)

@@ -15,7 +15,7 @@ from moot.nodes import Node
 
 from tests.conftest import MODELS, StartStub, reading_demo, says
 
-FOUND = runpy.run_path(str(Path(__file__).parents[1] / "docs/state_keys.py"))
+STATE_KEYS = runpy.run_path(str(Path(__file__).parents[1] / "docs/state_keys.py"))
 UNSEEN = {"human_review_node"}
 """Nodes that wait for a person."""
 
@@ -44,8 +44,8 @@ class Recording(dict[str, Any]):
 def steps() -> dict[Any, set[str]]:
     """The public factories of each step, by its code."""
     found: dict[Any, set[str]] = defaultdict(set)
-    for name, factory in FOUND["factories"]().items():
-        for arguments in FOUND["EXAMPLES"].get(name, {"()": {}}).values():
+    for name, factory in STATE_KEYS["factories"]().items():
+        for arguments in STATE_KEYS["EXAMPLES"].get(name, {"()": {}}).values():
             found[factory(**arguments).step.__code__].add(name)
     return found
 
@@ -63,7 +63,7 @@ async def test_the_table_has_every_key_that_is_read_or_written(
         if code not in known:
             return await original(node, state, run)
         seen.update(known[code])
-        keys = keys_by_step.get(node.step) or keys_by_step.setdefault(node.step, FOUND["keys_of"](node))
+        keys = keys_by_step.get(node.step) or keys_by_step.setdefault(node.step, STATE_KEYS["keys_of"](node))
         recording = Recording(state)
         update = await original(node, recording, run)
         found = {
@@ -88,14 +88,14 @@ async def test_the_table_has_every_key_that_is_read_or_written(
         settings = system.settings.model_validate(models | reading_demo(system.settings))
         await system.graph.ainvoke({"claim": "Saffron is made from roots."}, context=settings)
     assert lacking == set()
-    assert set(FOUND["factories"]()) - seen <= UNSEEN
+    assert set(STATE_KEYS["factories"]()) - seen <= UNSEEN
 
 
 def test_docstrings_name_the_keys_that_are_read() -> None:
     rows: dict[str, set[str]] = defaultdict(set)
-    for call, keys in FOUND["rows"]().items():
+    for call, keys in STATE_KEYS["rows"]().items():
         rows[call.partition("(")[0]] |= keys.required | keys.optional
     keys = set().union(*rows.values())
-    for name, factory in FOUND["factories"]().items():
+    for name, factory in STATE_KEYS["factories"]().items():
         (documented,) = re.findall(r"Reads: ([^.:]+)[.:]", inspect.getdoc(factory) or "")
         assert set(re.findall(r"\w+", documented)) & keys == rows[name], name

@@ -21,7 +21,7 @@ from moot.nodes._steps.score import average
 from tests.benchmarks.endpoint import scripted_endpoint
 
 LABELS = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO", "SUPPORTS", "REFUTES"]
-ROUNDS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "cortex_debate": {"agents": 5, "max_rounds": 5},
     "multi_agent_voting": {"agents": 5},
     "society_of_minds": {"agents": 5, "max_rounds": 5},
@@ -46,7 +46,7 @@ RULES: list[dict[str, Any]] = [
 
 
 async def debate(name: str, number: int, embedder: str = "openai:stub-embedding") -> dict[str, Any]:
-    system, chosen = load_graph(name), dict(ROUNDS[name])
+    system, chosen = load_graph(name), dict(SETTINGS[name])
     if "agents" in chosen:
         chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
     defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once

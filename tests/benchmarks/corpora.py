@@ -3,13 +3,14 @@
     python tests/benchmarks/corpora.py [FILE.jsonl ...] [--passages 1000 26000 100000] [--json FILE]
 
 Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, more are drawn
-from them, with every eighth word replaced by one of another passage. Vectors are hashed bags of words with the
-encoder's 384 dimensions, so that encoding takes next to no time and similar texts are near each other; `retrieval.py`
-measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so
-that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
+from them, with every eighth word replaced by a word of another passage. Vectors are hashed bags of words with
+the encoder's 384 dimensions, so that encoding takes next to no time and similar texts are near each other;
+`retrieval.py` measures the encoder. Each row is measured in new processes that have indexed or searched a corpus of ten
+passages before, so that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes
+the same rows:
 
     passages, source      the number of passages; chroma, bm25 or hybrid
-    build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no build of its own)
+    build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no separate build)
     build_cpu_s           its processor time
     first_query_ms        opening the source and its first query
     first_cpu_ms          its processor time

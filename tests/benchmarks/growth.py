@@ -14,7 +14,7 @@ import statistics
 from typing import Any
 
 from tests.benchmarks.endpoint import scripted_endpoint
-from tests.benchmarks.scale import CALLS, OF_SOCIETY, endpoint_share
+from tests.benchmarks.scale import CALLS, SOCIETY_CALLS, endpoint_share
 from tests.benchmarks.tables import finish, markdown, parser_of, spread
 from tests.benchmarks.ways import ENDPOINT_RULES, run
 
@@ -29,7 +29,7 @@ def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
     rows = []
     with scripted_endpoint(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():
-            societies = debates * CALLS // OF_SOCIETY // 4  # a quarter of the calls
+            societies = debates * CALLS // SOCIETY_CALLS // 4  # a quarter of the calls
             cases = [(MOOT, "moot", debates, UNLIMITED), (PLAIN, "plain_society", societies, {})]
             cases += [(DEFAULT, "moot", debates, {})] if at_once == 64 else []
             for name, way, work, settings in cases:

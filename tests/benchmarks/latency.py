@@ -78,7 +78,7 @@ def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
     if group == "many agents":
         from tests.benchmarks import agents
 
-        limits = dict.fromkeys(agents.ROUNDS, 1.2) | {"peer_review": 1.25}
+        limits = dict.fromkeys(agents.SETTINGS, 1.2) | {"peer_review": 1.25}
         cases = [Case(name, ENDPOINT, limit, partial(agents.debate, name)) for name, limit in limits.items()]
         return agents.RULES, [*cases, Case(CORTEX, ENCODER, None, partial(agents.debate, CORTEX, embedder=ENCODER))]
     if group == "trial":

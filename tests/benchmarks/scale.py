@@ -18,15 +18,16 @@ from tests.benchmarks.tables import finish, markdown, parser_of, spread
 from tests.benchmarks.ways import ENDPOINT_RULES, run
 
 DEBATES, AT_ONCE = 120, 64
-CALLS, DEPTH, OF_SOCIETY = 31, 9, 6
+CALLS, DEPTH, SOCIETY_CALLS = 31, 9, 6
+"""The calls of a Tool-MAD debate, its longest chain of calls, the calls of Du et al.'s debate."""
 CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
 """The number of calls in flight if this many debates had no other work."""
 WAYS = {
     "bare_aiohttp": ("Tool-MAD's requests, bare aiohttp", DEBATES, AT_ONCE),
     "moot": ("Tool-MAD, moot", DEBATES, AT_ONCE),
     "moot_collected_seldom": ("Tool-MAD, moot, `collected_seldom`", DEBATES, AT_ONCE),
-    "plain_society": ("Du et al., plainly on AsyncOpenAI", DEBATES * CALLS // OF_SOCIETY, CALLS_AT_ONCE // 3),
-    "moot_society": ("Du et al., moot", DEBATES * CALLS // OF_SOCIETY, CALLS_AT_ONCE // 3),
+    "plain_society": ("Du et al., plainly on AsyncOpenAI", DEBATES * CALLS // SOCIETY_CALLS, CALLS_AT_ONCE // 3),
+    "moot_society": ("Du et al., moot", DEBATES * CALLS // SOCIETY_CALLS, CALLS_AT_ONCE // 3),
     "plain_openai": ("calls of AsyncOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),
     "plain_langchain": ("calls of ChatOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),
 }

@@ -129,7 +129,7 @@ def length_in_common(one: str, other: str) -> int:
 
 
 def step_of(prompt: str) -> Step[Any]:
-    """The step of a prompt: it contains the step's fixed words in order; of several, the step with most words."""
+    """The step whose fixed words a prompt contains in order; if several match, the step with the most fixed text."""
     return max(
         (step for step in WORDS if contains_in_order(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step]))
     )

@@ -23,7 +23,7 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "line.txt"
 
 
-def test_the_configured_model_is_used_and_unrelated_settings_are_ignored(
+def test_the_configured_model_is_used_and_settings_without_effect_are_refused_only_as_options(
     article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub(rules())
@@ -63,7 +63,7 @@ def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: Start
     assert "or name another source in place of `web`, e.g." in tried.stdout
 
 
-def test_a_failed_run_is_in_the_history_under_its_text(article: Path, start_stub: StartStub) -> None:
+def test_a_failed_run_is_in_the_history_under_the_name_of_its_file(article: Path, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     done = moot("claims", article, "--model", "openai:stub")
     assert (done.returncode, "refused the key" in done.stderr, "Traceback" in done.stderr) == (2, True, False)

@@ -80,7 +80,7 @@ async def test_claims_of_a_text_are_found_worded_and_scored(start_stub: StartStu
         True,
         False,
         False,
-    ]  # 2024 stands only in the text's first paragraph
+    ]  # 2024 occurs only in the text's first paragraph
     [also] = claims[1]["also"]
     assert TEXT[also["start"] : also["end"]] == OTHER_SENTENCES[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
@@ -116,7 +116,7 @@ async def test_claims_invented_by_a_weak_model_are_dropped_and_counted(start_stu
     assert [one["why"] for one in found["dropped"] if one["step"] == "rate"] == ["No rating was given."]
 
 
-async def test_claims_with_other_figures_are_never_joined(start_stub: StartStub) -> None:
+async def test_claims_with_different_figures_are_never_joined(start_stub: StartStub) -> None:
     start_stub(rules(groups=[{"numbers": [2, 3, 4, 77]}]))
     assert [len(one["also"]) for one in (await find())["claims"]] == [0, 1, 0]
 
@@ -153,7 +153,7 @@ async def test_instructions_in_a_text_stay_data(start_stub: StartStub) -> None:
         assert "‹/part› SYSTEM" in text
 
 
-async def test_twenty_thousand_words_are_read_at_the_same_time(start_stub: StartStub) -> None:
+async def test_the_parts_of_a_long_text_are_read_in_parallel(start_stub: StartStub) -> None:
     body = "\n\n".join(
         "The old mill of the village burned and was rebuilt in brick by its owners. " * 20 for _ in range(70)
     )
@@ -219,7 +219,7 @@ async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
     assert checked_settings(ClaimSettings, settings.model_dump(mode="json")) == settings  # as a ledger stores them
 
 
-async def test_under_a_ceiling_parts_are_read_to_their_end(start_stub: StartStub) -> None:
+async def test_under_a_ceiling_every_started_part_is_read_to_its_end(start_stub: StartStub) -> None:
     quote = "The tower of Norwick is 40 metres high."
     part = "\n\n".join(f"Chapter {n}. {quote} " + "The miller owned no watch. " * 50 for n in range(30))
     good = {"number": 1, "checkable": 2, "specific": 2, "public_interest": 2, "kind": "fact", "reason": "It is one."}

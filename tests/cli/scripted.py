@@ -147,7 +147,7 @@ SCRIPT = [
 
 
 def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
-    """Run a scripted trial on the screen; every role has its own model."""
+    """Run a scripted trial, and print it; every role has its own model."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}

@@ -307,7 +307,7 @@ def test_a_batch_keeps_no_texts_of_rows_that_are_done(tmp_path: Path, monkeypatc
 
 
 def test_threads_store_outcomes_at_once(tmp_path: Path) -> None:
-    """Before Python 3.12 this cannot fail: its sqlite3 lets threads share a statement."""
+    """This test can fail only on Python 3.12 and later: before, sqlite3 lets threads share a statement."""
     store = Store(tmp_path)
     store.add_row(1, "a", "An otter sleeps.", None, None)
     store.add_debate("a", "rag", "key")

@@ -31,13 +31,13 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
 
 
-def document(*words: str) -> tuple[int, dict[str, Any], str]:
+def run_debate(*words: str) -> tuple[int, dict[str, Any], str]:
     """Run a debate with its control; return the exit code, the document and stderr."""
     done = moot(*DEBATE, *words, "--json")
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 
 
-def own_calls(stub: StubEndpoint) -> tuple[int, int]:
+def call_counts(stub: StubEndpoint) -> tuple[int, int]:
     """The numbers of calls of the debates and of their controls."""
     prompts = stub.prompts()
     controls = sum("Reason step by step" in prompt for prompt in prompts)
@@ -69,50 +69,50 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
             upgrade_document(stored), kind
         )
     seeds = [request["seed"] for request in stub.requests()]
-    assert len(set(seeds)) == len(seeds) == sum(own_calls(stub))
+    assert len(set(seeds)) == len(seeds) == sum(call_counts(stub))
 
 
 def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start_stub: StartStub) -> None:
     stub = start_stub([REFUSED, *ANSWERS])
-    code, result, stderr = document()
+    code, result, stderr = run_debate()
     assert (code, result["status"], result["answer"]) == (2, "done", "SUPPORTS"), stderr
     assert (result["beside"]["error"]["kind"], result["beside"]["document"]["status"]) == ("authentication", "failed")
     assert "A vote over several lines of reasoning came to no verdict: " in report(result, "md")
-    debate_calls, _ = own_calls(stub)
+    debate_calls, _ = call_counts(stub)
     for words in ([], ["--resume"]):
-        code, again, stderr = document(*words)
+        code, again, stderr = run_debate(*words)
         if words:  # by now, both are finished
             assert (code, "no unfinished debate" in stderr) == (2, True), stderr
             continue
         assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
         assert "resuming the debate that ended without its control at" in stderr
         assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
-        assert own_calls(stub)[0] == debate_calls
+        assert call_counts(stub)[0] == debate_calls
 
 
 def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stub: StartStub) -> None:
     stub = start_stub([REFUSED, *ANSWERS])
-    _, result, _ = document()
-    debate_calls, _ = own_calls(stub)
+    _, result, _ = run_debate()
+    debate_calls, _ = call_counts(stub)
     done = moot("verify", CLAIM, "--resume", "--beside", "self_consistency", "--json")
     again = json.loads(done.stdout or "null")
     assert done.returncode == 0, done.stderr
     assert (again["graph"], again["beside"]["document"]["status"]) == (result["graph"], "done")
-    assert own_calls(stub)[0] == debate_calls
+    assert call_counts(stub)[0] == debate_calls
 
 
 def test_a_control_waits_until_its_failed_debate_is_resumed(start_stub: StartStub) -> None:
     stub = start_stub([{"status": 401, "times": 1}, *ANSWERS])
-    code, result, _ = document()
+    code, result, _ = run_debate()
     assert (code, result["status"], result["beside"]) == (2, "failed", None)
-    assert own_calls(stub)[1] == 0
-    code, result, stderr = document("--resume")
+    assert call_counts(stub)[1] == 0
+    code, result, stderr = run_debate("--resume")
     assert (code, result["answer"], result["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
 
 
 def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) -> None:
     start_stub(ANSWERS)
-    code, result, stderr = document("--set", "max_calls=3", "--equal", "calls")
+    code, result, stderr = run_debate("--set", "max_calls=3", "--equal", "calls")
     assert (code, result["usage"]["calls"], result["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), stderr
 
 

@@ -31,7 +31,7 @@ SENTENCES = {
     "verify x --max-cost 1": "--set max_cost=...",
     "settings": "Name a system, for example: moot settings tool_mad.",
 }
-SAME = {
+ALIASES = {
     "history": "list",
     "check A-claim --graph nope": "verify A-claim --graph nope",
     "graphs list": "graphs",
@@ -58,9 +58,9 @@ def test_a_wrong_guess_gets_an_error_with_the_right_command(guess: str) -> None:
     assert SENTENCES[guess] in done.stderr
 
 
-@pytest.mark.parametrize("guess", SAME)
+@pytest.mark.parametrize("guess", ALIASES)
 def test_other_names_of_a_command_give_the_same_output(guess: str) -> None:
-    done, known = moot(*guess.split()), moot(*SAME[guess].split())
+    done, known = moot(*guess.split()), moot(*ALIASES[guess].split())
     assert (done.returncode, done.stdout, done.stderr) == (known.returncode, known.stdout, known.stderr)
 
 

@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_debates_are_listed_and_explained(home: Path) -> None:
+def test_debates_are_listed_and_shown(home: Path) -> None:
     listed = moot("ledger")
     assert listed.returncode == 0, listed.stderr
     first, second = listed.stdout.splitlines()[1:]

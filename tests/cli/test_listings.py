@@ -27,7 +27,7 @@ COMMANDS = (
     "eval tasks",
     "nonsense",
 )
-LOADED = f"""
+PROGRAM = f"""
 import json, sys
 from moot.cli.main import run
 ended = {{}}
@@ -43,12 +43,12 @@ print(json.dumps(ended))
 
 def test_listings_help_and_errors_load_no_heavy_module() -> None:
     """All commands run in one process, so a module that one command loads is reported for later commands, too."""
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False)
     assert json.loads(done.stdout.splitlines()[-1]) == {name: [] for name in COMMANDS}, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_the_file_is_up_to_date() -> None:
+def test_the_file_of_listings_is_up_to_date() -> None:
     command = [sys.executable, "-m", "moot.cli.listings"]
     hashing = {"PYTHONHASHSEED": "7"}  # sets have another order than in the process that wrote the file
     done = subprocess.run(command, capture_output=True, timeout=200, check=True, env=os.environ | hashing)
@@ -57,7 +57,7 @@ def test_the_file_is_up_to_date() -> None:
     )
 
 
-def test_a_graph_that_is_missing_in_the_file_is_loaded() -> None:
+def test_settings_read_from_a_graph_equal_the_rows_of_the_file() -> None:
     assert [list(row) for row in unlisted_settings("rag")] == listing_rows("settings rag")
 
 

@@ -31,7 +31,7 @@ def _own_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> No
         (tmp_path / "home" / "corpora").symlink_to(home / "corpora")
 
 
-def document(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
+def run_debate(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
     """Run a debate of RAG; return the exit code, the document and stderr."""
     done = moot(*RAG, *words, "--json", typed=typed)
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
@@ -39,21 +39,21 @@ def document(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
 
 def test_resume_continues_a_debate_with_its_settings(start_stub: StartStub) -> None:
     start_stub([DOWN])
-    code, failed, _ = document(*ONCE, "--set", "k=2")
+    code, failed, _ = run_debate(*ONCE, "--set", "k=2")
     assert (code, failed["status"]) == (3, "failed")
-    code, _, stderr = document("--resume", "--set", "k=3")
+    code, _, stderr = run_debate("--resume", "--set", "k=3")
     assert (code, "other values of k." in stderr) == (2, True), stderr
-    code, done, _ = document("--resume")
+    code, done, _ = run_debate("--resume")
     assert (code, done["id"], done["settings"]["k"]) == (0, failed["id"], 2)
-    code, _, stderr = document("--resume")
+    code, _, stderr = run_debate("--resume")
     assert (code, "no unfinished debate" in stderr) == (2, True), stderr
 
 
 def test_a_person_is_not_asked_again_after_a_reply(start_stub: StartStub) -> None:
     stub = start_stub([DOWN])
-    code, failed, _ = document(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
+    code, failed, _ = run_debate(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
     assert (code, failed["status"]) == (3, "failed")
-    code, done, stderr = document(*ONCE, "--ask", "evidence")
+    code, done, stderr = run_debate(*ONCE, "--ask", "evidence")
     assert (code, done["id"]) == (0, failed["id"]), stderr
     assert "resuming the debate that failed at" in stderr
     assert "Otters sleep on their backs." in stub.prompts()[-1]
@@ -87,15 +87,15 @@ def chat_calls(stub: StubEndpoint) -> list[Any]:
 
 def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     start_stub([DOWN])
-    _, failed, _ = document(*ONCE)
-    code, done, stderr = document(*ONCE, "--fresh")
+    _, failed, _ = run_debate(*ONCE)
+    code, done, stderr = run_debate(*ONCE, "--fresh")
     assert (code, done["id"] != failed["id"], "resuming" in stderr) == (0, True, False)
-    code, _, stderr = document("--fresh", "--resume")
+    code, _, stderr = run_debate("--fresh", "--resume")
     assert (code, "--resume uses the calls" in stderr) == (2, True)
 
 
 def test_an_unknown_ledger_mode_is_refused() -> None:
-    code, _, stderr = document("--ledger", "maybe")
+    code, _, stderr = run_debate("--ledger", "maybe")
     assert (code, "record, reuse, replay, off" in stderr) == (2, True)
 
 
@@ -122,7 +122,7 @@ def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartSt
 
 def test_resume_finds_the_graph(start_stub: StartStub) -> None:
     start_stub([DOWN])
-    _, failed, _ = document(*ONCE)
+    _, failed, _ = run_debate(*ONCE)
     done = json.loads(moot("verify", CLAIM, "--resume", "--json").stdout)
     assert (done["id"], done["graph"], done["status"]) == (failed["id"], "rag", "done")
     again = moot("verify", CLAIM, "--resume")
@@ -131,10 +131,10 @@ def test_resume_finds_the_graph(start_stub: StartStub) -> None:
 
 def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
     start_stub([DOWN])
-    _, failed, _ = document(*ONCE, "--set", "max_calls=3")
-    code, done, stderr = document("--resume", "--set", "max_calls=9")
+    _, failed, _ = run_debate(*ONCE, "--set", "max_calls=3")
+    code, done, stderr = run_debate("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
-    code, another, _ = document(*ONCE, "--set", "max_calls=3")
+    code, another, _ = run_debate(*ONCE, "--set", "max_calls=3")
     assert (code, another["id"] != failed["id"]) == (0, True)  # the failed debate has ended
 
 

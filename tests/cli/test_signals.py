@@ -35,7 +35,10 @@ IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 
 def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
-    """Start a debate in a new process, with its standard input open. Own programs have imported nothing."""
+    """Start a debate in a new process, with its standard input open.
+
+    Any program other than `COMMAND` is not forked, so it has imported nothing yet.
+    """
     command = [*program, "verify", CLAIM, *words]
     pipe = subprocess.PIPE
     return (start if program is COMMAND else subprocess.Popen)(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)

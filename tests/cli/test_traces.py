@@ -32,10 +32,10 @@ print(json.dumps(asyncio.run(graph.ainvoke({"claim": "Bees fly."}, context={"mod
 
 @cache
 def run_untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
-    return moot(arguments)
+    return timed_run(arguments)
 
 
-def moot(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any], str, float]:
+def timed_run(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any], str, float]:
     """A debate's document, its stderr, and the seconds from the document to the end of the process."""
     command = [sys.executable, *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -72,7 +72,7 @@ def closed() -> Iterator[str]:
 
 def test_a_trace_is_sent_before_the_command_ends() -> None:
     with collecting() as collector:
-        document, stderr, _ = moot(COMMAND, **collector.environment)
+        document, stderr, _ = timed_run(COMMAND, **collector.environment)
     assert stderr == ""
     calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
     assert len(calls) == len(document["calls"]) == 6
@@ -84,10 +84,10 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 def test_a_dead_langsmith_does_not_delay_the_end(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = run_untraced(arguments)
     delays: list[float] = []
-    # a second attempt, because a busy machine may be slow once
+    # further attempts, because a busy machine may be slow once
     while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):
         with collecting() as collector, dead() as address:
-            document, stderr, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
+            document, stderr, delay = timed_run(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
         assert stderr.endswith("moot: parts of the trace have not reached LangSmith.\n")
         assert arguments != COMMAND or stderr.count("\n") == 1
         assert document["turns"] == plain["turns"]

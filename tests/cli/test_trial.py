@@ -256,7 +256,9 @@ def test_a_failed_trial_shows_its_turns(start_stub: StartStub, capsys: pytest.Ca
     assert not any("argues" in line for line in part(lines, PRIMARY.format(1)))
 
 
-def test_all_kinds_of_replies_are_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trial_on_the_fake_model_shows_each_round_once(
+    start_stub: StartStub, capsys: pytest.CaptureFixture[str]
+) -> None:
     start_stub()
     settings = load_graph("proclaim").settings.model_validate(
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}

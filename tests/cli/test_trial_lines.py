@@ -18,7 +18,7 @@ from rich.console import Console
 
 from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
 
-# --- what single nodes write ----------------------------------------------------------------------------------------
+# --- updates of single nodes ----------------------------------------------------------------------------------------
 
 
 def printed_lines(*written: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:

@@ -79,7 +79,7 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Measure the rows per second of two workers and of one, alternating; 8 debates at once in each, 200 ms a call."""
+    """Measure the rows per second of one worker, then of two; each runs 8 debates at once, with 200 ms a call."""
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):

@@ -45,7 +45,7 @@ class Trial:
     Args:
         service: the service that runs them.
         name: the start of their claims, which distinguishes them from the debates of other trials.
-        draw: draws the moments and the workers.
+        draw: the random generator that selects the moments and the workers.
     """
 
     service: Service
@@ -201,8 +201,8 @@ class Result:
     """The results of the debates of a trial.
 
     Args:
-        ended_alone: debates with a verdict that nobody had to resume.
-        resumed: debates with a verdict after they were resumed.
+        ended_alone: debates with a verdict that were not resumed on request.
+        resumed: debates that got their verdict after they were resumed on request.
         lost: debates without a verdict.
         listed_twice: debates that are listed more than once.
         repeated_calls: calls that were made again.

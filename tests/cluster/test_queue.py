@@ -174,15 +174,15 @@ def test_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
-    def version(change: int) -> None:
+    def change_version(change: int) -> None:
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = version + %s", (change,)))
 
-    version(1)
+    change_version(1)
     try:
         with pytest.raises(UserError, match="a later version"):
             postgres.prepare()
     finally:
-        version(-1)
+        change_version(-1)
 
 
 def test_leases_shrink_with_the_remaining_budget(postgres: Postgres) -> None:
@@ -216,7 +216,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
     debates = [Ceilings(parent=one) for one in processes]
     assert await spend(debates[0], 10) == 10
-    assert debates[0].affordable_calls() >= 16  # including those that the process may still lease
+    assert debates[0].affordable_calls() >= 16  # including the calls that the process may still lease
     rows.give_back(BATCH.id, processes[0].end_unused_lease())
     made = await asyncio.gather(*(spend(one, 100) for one in debates))
     assert 10 + sum(made) == 50

@@ -52,7 +52,7 @@ def wait_for_workers(trial: Trial, count: int) -> None:
 
 
 async def test_a_process_is_killed_even_if_the_first_task_that_ends_it_is_cancelled() -> None:
-    """The task is that of the heartbeat: a worker that resigns cancels it."""
+    """In a worker, the first task is the heartbeat's; a worker that resigns cancels it."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)

@@ -30,7 +30,7 @@ POISON = {
     "graph": "rag",
     "settings": json.dumps({"sources": ["langchain:tests.cli.deadly:shelf"]}),
 }
-"""Their graph and settings."""
+"""The graph and the settings of these rows."""
 SILENCE = 3.0
 """Seconds without a heartbeat after which a worker loses its rows, in trials."""
 LIMIT = 600.0

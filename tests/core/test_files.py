@@ -29,8 +29,8 @@ def can_mount() -> bool:
     return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
 
 
-def small_files() -> None:
-    """Limit this process to files of a few bytes; writing more fails, as on a full disk."""
+def limit_file_size() -> None:
+    """Limit this process to files of 100 bytes; writing more fails, as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
@@ -40,7 +40,7 @@ def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp
     out.write_text("old")
     command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
     environment = os.environ | UNSTORED_BYTECODE
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_file_size, env=environment)
     assert done.returncode == 3, done.stderr
     assert "document.json cannot be written (File too large). Free disk space" in " ".join(done.stderr.split())
     assert f'"claim": "{CLAIM}"' in done.stdout

@@ -1,4 +1,4 @@
-"""`collected_seldom` raises the threshold of the garbage collector, and restores it; commands end without it."""
+"""`collected_seldom` raises and restores the garbage collector's threshold; commands end without a last collection."""
 
 import gc
 import subprocess
@@ -63,7 +63,7 @@ run()
 """
 
 
-def test_a_command_leaves_its_memory_to_the_system() -> None:
+def test_a_command_ends_without_a_last_collection() -> None:
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert ended.stdout.startswith("moot")
     assert "freed" not in ended.stdout

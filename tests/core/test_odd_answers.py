@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
-from .test_transport import error_of, line_to
+from .test_transport import connection_to, error_of
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -26,7 +26,7 @@ async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bo
         writer.transport.abort()
 
     async with raw_server(respond) as raw:
-        error = await error_of(line_to(raw.url), streamed)
+        error = await error_of(connection_to(raw.url), streamed)
     assert (error.kind in ("unreachable", "bad_response"), error.retryable) == (True, True)
 
 
@@ -40,7 +40,7 @@ async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bo
 )
 async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> None:
     async with raw_server(respond_with(sent, close=True)) as raw:
-        error = await error_of(line_to(raw.url))
+        error = await error_of(connection_to(raw.url))
     assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)
     assert "it is not valid HTTP" in error.detail
 
@@ -62,5 +62,5 @@ async def test_an_error_in_a_response_of_status_200_is_an_error(
     head = STREAM.replace(b"\r\n\r\n", b"\r\nRetry-After: 7\r\n\r\n")
     response = (head, event(error=error_body)) if streamed else (answer({"error": error_body}, Retry_After=7),)
     async with raw_server(respond_with(*response, close=streamed)) as raw:
-        error = await error_of(line_to(raw.url), streamed)
+        error = await error_of(connection_to(raw.url), streamed)
     assert (error.kind, words in error.detail) == (kind, True)

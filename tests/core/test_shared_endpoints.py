@@ -25,7 +25,7 @@ def test_processes_get_fair_shares() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
     # Process `a` gets all that it wants, and the others share the rest.
     assert [fair_share(12, wanted, one) for one in wanted] == [2, 5, 5]
-    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # 4 spare ones each
+    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # each gets 4 of the 8 spare calls
 
 
 @given(st.integers(1, 64), st.dictionaries(st.text("abcd", min_size=1), st.integers(0, 99), min_size=1), st.integers())
@@ -152,7 +152,7 @@ async def test_a_long_wait_holds_for_its_model_in_all_processes(server: Server) 
             await call(new, "day")
 
 
-async def test_a_notification_of_another_version_is_ignored(server: Server) -> None:
+async def test_notifications_in_another_format_are_ignored(server: Server) -> None:
     shared = SharedEndpoints(Postgres(server.url))
     limiter = Limiter()
     shared.join(ADDRESS, limiter)

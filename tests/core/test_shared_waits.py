@@ -34,14 +34,14 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def refuse(kind: str = "rate_limited") -> None:
-    """Make a call that the endpoint refuses, and asks to wait."""
+    """Make a call; the endpoint refuses it and asks for a wait."""
     with pytest.raises(WorldError):
         async with limiter(ADDRESS).slot(Limits()):
             raise WorldError("Too many.", kind=kind, retryable=True, retry_after=WAIT)
 
 
-async def written() -> None:
-    """Wait until this process has written its last wait."""
+async def wait_until_written() -> None:
+    """Wait until this process has stored the wait of its last refusal."""
     share = limiter(ADDRESS).share
     assert isinstance(share, SharedWait)
     await asyncio.wrap_future(share._writer.submit(lambda: None))
@@ -50,7 +50,7 @@ async def written() -> None:
 async def refuse_and_write(kind: str = "rate_limited") -> None:
     """Make a call that is refused, and wait until other processes can know it."""
     await refuse(kind)
-    await written()
+    await wait_until_written()
 
 
 async def seconds_to_wait(address: str = ADDRESS) -> float:
@@ -89,7 +89,7 @@ def test_a_running_process_waits_after_a_refusal_of_another() -> None:
     asyncio.run(call())
 
 
-def test_a_process_does_not_take_its_own_refusal_for_another_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_does_not_mistake_its_own_refusal_for_one_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[float] = []
     monkeypatch.setattr(Limiter, "refuse_elsewhere", lambda self, wait, pace: heard.append(wait))
 
@@ -100,7 +100,7 @@ def test_a_process_does_not_take_its_own_refusal_for_another_ones(monkeypatch: p
             await refuse()
             gate.throttle = Throttle()
             gate.share.update()  # perhaps before the file is written
-            await written()
+            await wait_until_written()
             gate.share.update()
 
     asyncio.run(refuse_twice())
@@ -114,7 +114,7 @@ def test_other_processes_learn_of_a_refusal_while_all_threads_of_the_loop_are_bu
         threads.submit(end.wait)
         try:
             await refuse()
-            await written()
+            await wait_until_written()
             assert await asyncio.wrap_future(ThreadPoolExecutor(1).submit(asyncio.run, seconds_to_wait())) > 0.9 * WAIT
         finally:
             end.set()
@@ -175,7 +175,7 @@ async def ask_for_a_long_wait(name: str) -> None:
     with pytest.raises(WorldError):
         async with limiter(ADDRESS).slot(Limits(), name):
             raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
-    await written()
+    await wait_until_written()
     assert await call(name) is not None  # its file is read, and changes nothing
 
 
@@ -210,7 +210,7 @@ def test_the_refused_process_calls_again_when_its_file_is_deleted(own_home: Path
         with pytest.raises(WorldError):
             async with limiter(ADDRESS).slot(Limits(), "day"):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
-        await written()
+        await wait_until_written()
         await asyncio.sleep(0)
         (file,) = (own_home / "waits").iterdir()
         error = await call("day")
@@ -252,14 +252,14 @@ def test_a_long_wait_of_months_is_ignored(own_home: Path) -> None:
     assert asyncio.run(call("day")) is None
 
 
-def test_a_moment_in_the_far_future_is_ignored(own_home: Path) -> None:
+def test_a_wait_that_ends_in_the_far_future_is_ignored(own_home: Path) -> None:
     asyncio.run(refuse_and_write())
     (file,) = (own_home / "waits").iterdir()
     os.utime(file, (0, time.time() + 86_400))
     assert asyncio.run(seconds_to_wait()) <= 0
 
 
-def test_a_moment_in_the_far_future_is_replaced(own_home: Path) -> None:
+def test_a_new_refusal_replaces_a_wait_that_ends_in_the_far_future(own_home: Path) -> None:
     asyncio.run(refuse_and_write())
     (file,) = (own_home / "waits").iterdir()
     os.utime(file, (0, time.time() + 86_400))
@@ -267,8 +267,8 @@ def test_a_moment_in_the_far_future_is_replaced(own_home: Path) -> None:
     assert asyncio.run(seconds_to_wait()) > 0.9 * WAIT
 
 
-def test_a_full_disk_takes_the_pace_but_not_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be cut off, and could not be loaded later
+def test_a_wait_is_shared_even_if_the_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # bytecode would be cut off, and could not be loaded later
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not written
     try:

@@ -165,7 +165,7 @@ def test_many_debates_in_several_processes_lose_no_call(
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
 @settings(max_examples=40, deadline=None)
-def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, retry_after: float | None) -> None:
+def test_callers_with_different_limits_are_all_served(most: list[int], at_once: int, retry_after: float | None) -> None:
     model = SimulatedEndpoint(rate=20, size=3, at_once=at_once, retry_after=retry_after)
 
     async def run_callers() -> None:
@@ -179,14 +179,14 @@ def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() ->
     """This holds for waiting calls and for new calls."""
     model = SimulatedEndpoint(rate=10, size=10, retry_after=20.0)
 
-    async def call_twice() -> None:
+    async def call_now_and_later() -> None:
         async def call_later() -> None:
             await asyncio.sleep(3.0)
             await with_retries(model.answer, Limits(), model.gate)
 
         await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), call_later())
 
-    run(call_twice())
+    run(call_now_and_later())
     first = model.refused_at[0]
     after = [moment for moment in model.sent if moment > first]
     assert first + 20 <= after[0] <= first + 22

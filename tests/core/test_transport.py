@@ -27,22 +27,22 @@ from moot.core.transport import Connection, open_connection, proxy_for
 from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
 
 PATH = "/chat/completions"
-OWN: ContextVar[object] = ContextVar("own")
+CURRENT_STATE: ContextVar[object] = ContextVar("current_state")
 
 
-def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Connection:
+def connection_to(url: str, timeout: float = 20, key: str = "sk-x") -> Connection:
     return open_connection(Endpoint(url, key), "openai:m", timeout)
 
 
-async def error_of(line: Connection, streamed: bool = False) -> MootError:
+async def error_of(connection: Connection, streamed: bool = False) -> MootError:
     """The error of a request."""
     with pytest.raises(MootError) as caught:
-        await (events_of(line) if streamed else line.post(PATH, {}))
+        await (events_of(connection) if streamed else connection.post(PATH, {}))
     return caught.value
 
 
-async def events_of(line: Connection) -> list[Any]:
-    return [event async for event in line.stream(PATH, {})]
+async def events_of(connection: Connection) -> list[Any]:
+    return [event async for event in connection.stream(PATH, {})]
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: st
 
     async with raw_server(drip) as raw:
         started = time.perf_counter()
-        error = await error_of(line_to(raw.url, 0.3), streamed)
+        error = await error_of(connection_to(raw.url, 0.3), streamed)
         assert (error.kind, error.retryable) == ("timeout", True)
         assert time.perf_counter() - started < 3
         await raw.closed.get()  # the connection is not reused
@@ -87,14 +87,14 @@ async def test_the_timeout_also_ends_an_unanswered_attempt_to_connect(monkeypatc
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
-        error = await error_of(line_to(f"http://127.0.0.1:{address[1]}", 0.2))
+        error = await error_of(connection_to(f"http://127.0.0.1:{address[1]}", 0.2))
         for one in waiting:
             one.close()
     assert error.kind == "timeout"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
+async def test_a_cancelled_request_closes_its_connection(streamed: bool) -> None:
     started, first = asyncio.Event(), True
 
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
@@ -108,14 +108,14 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
         await asyncio.Event().wait()
 
     async with raw_server(respond) as raw:
-        line = line_to(raw.url)
-        task = asyncio.ensure_future(events_of(line) if streamed else line.post(PATH, {}))
+        connection = connection_to(raw.url)
+        task = asyncio.ensure_future(events_of(connection) if streamed else connection.post(PATH, {}))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await raw.closed.get()
-        assert await line.post(PATH, {}) == REPLY
+        assert await connection.post(PATH, {}) == REPLY
         assert raw.connections == 2
 
 
@@ -125,7 +125,7 @@ async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
         await asyncio.Event().wait()
 
     async with raw_server(respond) as raw:
-        events = line_to(raw.url).stream(PATH, {})
+        events = connection_to(raw.url).stream(PATH, {})
         await anext(events)
         await events.aclose()  # type: ignore[attr-defined]
         await raw.closed.get()
@@ -137,7 +137,7 @@ async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
 async def test_a_connection_serves_one_request_after_another() -> None:
     async with raw_server(respond_with(answer(REPLY))) as raw:
         for _ in range(5):
-            assert await line_to(raw.url).post(PATH, {"a": "\ud800"}) == REPLY
+            assert await connection_to(raw.url).post(PATH, {"a": "\ud800"}) == REPLY
         assert (raw.connections, raw.bodies) == (1, [{"a": "\ud800"}] * 5)
 
 
@@ -158,29 +158,28 @@ async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> No
 
         go_on, thread = threading.Event(), threading.Thread(target=serve)
         thread.start()
-        line = line_to(f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert await line.post(PATH, {}) == REPLY
+        connection = connection_to(f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert await connection.post(PATH, {}) == REPLY
         go_on.set()
         assert closed.wait(20)
-        assert await line.post(PATH, {}) == REPLY
+        assert await connection.post(PATH, {}) == REPLY
         await asyncio.to_thread(thread.join)
         assert len(accepted) == 2
 
 
 async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
     async with raw_server(respond_with(close=True)) as raw:
-        error = await error_of(line_to(raw.url))
+        error = await error_of(connection_to(raw.url))
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
 
-def test_one_client_serves_event_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
-    """One client of a model serves every event loop."""
+def test_event_loops_in_turn_and_in_threads_send_requests_without_warnings(recwarn: pytest.WarningsRecorder) -> None:
     made: list[Any] = []
 
     async def serve_and_ask() -> None:
         async with raw_server(respond_with(answer(REPLY))) as raw:
             url = raw.url
-            made.extend(await asyncio.gather(*(line_to(url).post(PATH, {}) for _ in range(4))))
+            made.extend(await asyncio.gather(*(connection_to(url).post(PATH, {}) for _ in range(4))))
             await close_clients()
 
     for _ in range(3):
@@ -194,18 +193,18 @@ def test_one_client_serves_event_loops_in_turn_and_in_threads(recwarn: pytest.Wa
     assert not [w for w in recwarn if issubclass(w.category, ResourceWarning)]
 
 
-FORGETFUL = """
+UNCLOSED_LOOPS = """
 import asyncio, sys, threading
 from moot.core.endpoint import Endpoint
 from moot.core.transport import open_connection
 
-line = open_connection(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
-ask = lambda: line.post("/chat/completions", {})
+connection = open_connection(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
+ask = lambda: connection.post("/chat/completions", {})
 assert asyncio.run(ask()) == asyncio.run(ask())
-loop = asyncio.new_event_loop()  # goes on, in a thread that nobody waits for
+loop = asyncio.new_event_loop()  # keeps running, in a thread that is not joined
 threading.Thread(target=loop.run_forever, daemon=True).start()
 asyncio.run_coroutine_threadsafe(ask(), loop).result()
-left = asyncio.new_event_loop()  # is neither run on nor closed
+left = asyncio.new_event_loop()  # is stopped, but not closed
 left.run_until_complete(ask())
 print("done")
 """
@@ -213,7 +212,7 @@ print("done")
 
 async def test_event_loops_with_unclosed_connections_end_without_warnings() -> None:
     async with raw_server(respond_with(answer(REPLY))) as raw:
-        command = [sys.executable, "-c", FORGETFUL, raw.url]
+        command = [sys.executable, "-c", UNCLOSED_LOOPS, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
 
@@ -223,24 +222,23 @@ async def test_a_keep_alive_connection_does_not_keep_its_debate_in_memory() -> N
         pass
 
     async def call() -> weakref.ref[DebateState]:
-        state_ref = DebateState()
-        OWN.set(state_ref)
-        await line_to(raw.url).post(PATH, {})
-        return weakref.ref(state_ref)
+        state = DebateState()
+        CURRENT_STATE.set(state)
+        await connection_to(raw.url).post(PATH, {})
+        return weakref.ref(state)
 
     async with raw_server(respond_with(answer(REPLY))) as raw:
         calls = await asyncio.gather(*(call() for _ in range(300)))
         await asyncio.sleep(0)
         gc.collect()
         assert (raw.connections, raw.closed.empty()) == (300, True)
-        assert (
-            sum(state_ref() is not None for state_ref in calls) < 150
-        )  # asyncio keeps up to a hundred cancelled timers
+        alive = sum(state_ref() is not None for state_ref in calls)
+        assert alive < 150  # asyncio keeps up to a hundred cancelled timers
 
 
 # --- size -------------------------------------------------------------------------------------------------------------
 
-BOMB = """
+PRINT_ERROR_AND_MEMORY = """
 import asyncio, re, sys
 from pathlib import Path
 from moot.core.endpoint import Endpoint
@@ -248,12 +246,12 @@ from moot.core.errors import WorldError
 from moot.core.transport import open_connection
 
 async def main(url, streamed):
-    line = open_connection(Endpoint(url, "sk-x"), "openai:m", 60)
+    connection = open_connection(Endpoint(url, "sk-x"), "openai:m", 60)
     try:
         if streamed:
-            async for _ in line.stream("/chat/completions", {}): pass
+            async for _ in connection.stream("/chat/completions", {}): pass
         else:
-            await line.post("/chat/completions", {})
+            await connection.post("/chat/completions", {})
     except WorldError as error:
         print(error.kind, error.retryable, error.detail)
     print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024)
@@ -272,7 +270,7 @@ def bomb(coding: str) -> bytes:
 
 async def error_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
     """Run the request in a new process; return the error it prints, and its peak memory in MB."""
-    command = [sys.executable, "-c", BOMB, url, str(streamed)]
+    command = [sys.executable, "-c", PRINT_ERROR_AND_MEMORY, url, str(streamed)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     message, megabytes = done.stdout.splitlines()
     return message, int(megabytes)
@@ -312,14 +310,14 @@ async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, 
 async def test_a_compressed_answer_is_read() -> None:
     packed = gzip.compress(json.dumps(REPLY).encode())
     async with raw_server(respond_with(answer(packed, Content_Encoding="gzip"))) as raw:
-        assert await line_to(raw.url).post(PATH, {}) == REPLY
+        assert await connection_to(raw.url).post(PATH, {}) == REPLY
         assert "gzip" in raw.heads[0].lower()
 
 
 @pytest.mark.parametrize("piece", [b"a", b"\ndata: a"])
 async def test_one_endless_event_is_refused(piece: bytes) -> None:
     async with raw_server(respond_with(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
-        error = await error_of(line_to(raw.url), streamed=True)
+        error = await error_of(connection_to(raw.url), streamed=True)
         assert (error.kind, "longer than 1 MiB" in error.detail) == ("bad_response", True)
 
 
@@ -337,7 +335,7 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
         writer.close()
 
     async with raw_server(respond) as raw:
-        assert await events_of(line_to(raw.url)) == [{"a": 1}, {"b": 2}]
+        assert await events_of(connection_to(raw.url)) == [{"a": 1}, {"b": 2}]
 
 
 @pytest.mark.parametrize(
@@ -352,19 +350,19 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
 )
 async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], message: str) -> None:
     async with raw_server(respond_with(STREAM, *parts, close=True)) as raw:
-        error = await error_of(line_to(raw.url), streamed=True)
+        error = await error_of(connection_to(raw.url), streamed=True)
         assert (error.kind, error.retryable, message in error.detail) == ("bad_response", True, True)
 
 
 async def test_a_whole_reply_may_end_without_a_done_event() -> None:
     async with raw_server(respond_with(STREAM, stream_chunk("a"), stream_chunk("", "stop"), close=True)) as raw:
-        assert len(await events_of(line_to(raw.url))) == 2
+        assert len(await events_of(connection_to(raw.url))) == 2
 
 
 async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
     head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
     async with raw_server(respond_with(head, b"fff\r\n", stream_chunk("a"), close=True)) as raw:
-        assert (await error_of(line_to(raw.url), streamed=True)).kind == "bad_response"
+        assert (await error_of(connection_to(raw.url), streamed=True)).kind == "bad_response"
 
 
 # --- redirects, proxies, certificates ---------------------------------------------------------------------------------
@@ -376,7 +374,7 @@ async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
     async with raw_server(respond_with(answer(REPLY))) as other:
         to = other.url.replace("//", "//user:word@") + "/v1?key=sk-secret"
         async with raw_server(respond_with(answer(status=f"{status} Moved", Location=to))) as raw:
-            error = await error_of(line_to(raw.url), streamed)
+            error = await error_of(connection_to(raw.url), streamed)
     assert (error.kind, error.retryable, other.heads) == ("bad_response", False, [])
     assert f"HTTP {status} to {other.url}/v1)" in error.detail
 
@@ -384,7 +382,7 @@ async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
 async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(respond_with(answer(REPLY))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", "//me:word@"))
-        assert await line_to("http://models.test/v1").post(PATH, {}) == REPLY
+        assert await connection_to("http://models.test/v1").post(PATH, {}) == REPLY
         head = proxy.heads[0]
         assert head.startswith("POST http://models.test/v1/chat/completions ")
         assert "proxy-authorization: basic bwu6d29yza==" in head.lower()
@@ -394,7 +392,7 @@ async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.Monk
 async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(respond_with(answer(status="502 No"), close=True)) as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        error = await error_of(line_to("https://models.test/v1"))
+        error = await error_of(connection_to("https://models.test/v1"))
         assert (error.kind, proxy.heads[0].split(" HTTP")[0]) == ("unreachable", "CONNECT models.test:443")
         assert "sk-x" not in proxy.heads[0]
 
@@ -428,7 +426,7 @@ def test_the_proxy_follows_the_environment(
 def test_an_unusable_proxy_is_a_user_error(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(UserError, match=r"No HTTP client can be created .* Check the variables HTTP_PROXY"):
-        line_to("http://a.test/v1")
+        connection_to("http://a.test/v1")
 
 
 @pytest.fixture
@@ -457,9 +455,9 @@ async def test_certificates_are_verified_against_the_configured_authorities(
     try:
         async with raw_server(respond_with(answer(REPLY)), ssl=context) as raw:
             if known:
-                assert await line_to(raw.url).post(PATH, {}) == REPLY
+                assert await connection_to(raw.url).post(PATH, {}) == REPLY
             else:
-                error = await error_of(line_to(raw.url))
+                error = await error_of(connection_to(raw.url))
                 assert (error.kind, "CERTIFICATE_VERIFY_FAILED" in error.detail) == ("unreachable", True)
             await close_clients()
     finally:
@@ -474,8 +472,8 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-One: 1\nX-Two: a:b")
     async with raw_server(respond_with(answer(REPLY))) as raw:
-        await line_to(raw.url).post(PATH, {})
-        await line_to(raw.url.replace("//", "//me:w%40rd@")).post(PATH, {})
+        await connection_to(raw.url).post(PATH, {})
+        await connection_to(raw.url.replace("//", "//me:w%40rd@")).post(PATH, {})
     first, second = (head.splitlines() for head in raw.heads)
     for sent in ("Authorization: Bearer sk-x", "OpenAI-Organization: org-1", "OpenAI-Project: proj-1"):
         assert sent in first
@@ -489,6 +487,6 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
 )
 async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
     async with raw_server(respond_with(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
-        error = await error_of(line_to(raw.url))
+        error = await error_of(connection_to(raw.url))
     assert isinstance(error, WorldError)
     assert (error.kind, error.retry_after, ": busy)" in error.detail) == ("rate_limited", seconds, True)

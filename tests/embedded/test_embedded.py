@@ -1,6 +1,6 @@
-"""The embedded model itself: a question over one passage, and no server left after its process is killed.
+"""The embedded model itself: it checks a claim against one passage, and its server ends with its process.
 
-A whole debate takes it a minute: CI runs one by ``make demo``.
+A whole debate takes the model a minute; CI runs one with ``make demo``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-async def test_one_call_with_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_without_a_model_setting_uses_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from moot.graphs.rag import RagSettings, graph
 
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while other processes use the cores

@@ -1,8 +1,8 @@
 """The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes
-the digests of all systems, with ``--new`` those of systems without one.
+the digests of all systems; ``--new`` computes only those that are missing.
 
 The model gives the same answer to the same prompt (``fake:``), the encoder is a hash of words, and the source is a demo
-corpus. It records the parameters of every model, each prompt with the schema of its reply, and the debate's result.
+corpus. A digest covers the parameters of every model, each prompt with the schema of its reply, and each result.
 """
 
 from __future__ import annotations

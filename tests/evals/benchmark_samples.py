@@ -13,7 +13,7 @@ from tests.conftest import SHARED
 VISIBLE = SHARED / "data" / "visible"
 SAMPLES = Path(__file__).parent / "samples"
 
-ASKED = {
+QUESTION_FIELDS = {
     **dict.fromkeys(("fever", "fever_symmetric", "feverous", "averitec", "hover", "scifact"), "claim"),
     **dict.fromkeys(("check_covid", "check_covid_binary"), "claim"),
     "pubmedqa": "QUESTION",
@@ -24,8 +24,8 @@ ASKED = {
     **dict.fromkeys(("squad", "gsm8k"), "question"),
 }
 """Benchmarks with visible records, and the only field of a record that a debate may see."""
-WRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
-"""Benchmarks without visible records."""
+HANDWRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
+"""Benchmarks without visible records; their samples are handwritten."""
 
 
 def gold_parses_as_itself(name: str, item: Item) -> bool:

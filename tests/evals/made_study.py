@@ -29,8 +29,10 @@ DEBATE = {
 5."""
 CONTROL = {id: debate(answer) for id, answer in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
 """Right on 1, 3, 4, 6 and 8."""
-AT: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
-OWN: dict[str, Any] = {"control": "self_consistency", "of": "debate"}
+MODEL: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
+"""Metadata of a log: its model."""
+OF_DEBATE: dict[str, Any] = {"control": "self_consistency", "of": "debate"}
+"""Metadata of the log of a control of the system ``debate``."""
 
 
 Systems = dict[str, tuple[Documents, dict[str, Any]]]
@@ -39,7 +41,7 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
     """Write a log for each keyword, which names its file, and read the logs. ``gold`` in the facts replaces `GOLD`."""
     for name, (documents, facts) in systems.items():
-        more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
+        more: dict[str, Any] = {"system": name.partition("__")[0], **MODEL, **facts}
         write_log(folder, name, documents, more.pop("gold", GOLD), **more)
     runs, _ = read_runs([folder], lambda calls: 0.001 * len(calls))
     [made] = studies_of(runs)
@@ -47,7 +49,7 @@ def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
 
 
 def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """A table's rows as dictionaries, by their system; of several rows for one system, the last."""
+    """A table's rows as dictionaries, by system; if a system has several rows, the last one."""
     assert made is not None
     keys = [column.key for column in made.columns]
     rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]

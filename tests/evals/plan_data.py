@@ -31,7 +31,7 @@ def write_plan_data(folder: Path) -> None:
             arrow, parquet = imported("pyarrow"), imported("pyarrow.parquet")
             parquet.write_table(arrow.Table.from_pylist(records), file)
         else:
-            file.write_text(json.dumps(WHOLE.get(file.name, list)(records)), encoding="utf-8")
+            file.write_text(json.dumps(WRAPPERS.get(file.name, list)(records)), encoding="utf-8")
     for n in range(COUNT):
         file = folder / "MATH" / "test" / "algebra" / f"{n}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -62,12 +62,12 @@ def squad(records: list[dict[str, Any]]) -> dict[str, Any]:
     return {"data": [{"title": "Quays", "paragraphs": [{"context": PASSAGE, "qas": records}]}]}
 
 
-WHOLE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+WRAPPERS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "ori_pqal.json": lambda records: {str(n): record for n, record in enumerate(records)},
     "dev-v1.1.json": squad,
     "unfiltered-web-dev.json": lambda records: {"Data": records},
 }
-"""Files that are not a plain list of records."""
+"""Functions that turn records into the content of files that are not a plain list of records."""
 HOPS: dict[str, Any] = {"_id": "q{n}", "question": "When was quay {n} opened?", "answer": "1874", "type": "bridge"}
 HOPS |= {"supporting_facts": [["Quay", 0]], "context": [["Quay", [PASSAGE]]]}
 FILES: dict[str, Callable[[int], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Files of benchmarks, and the Hugging Face Hub: broken, damaged and missing ones."""
+"""Benchmarks from files and from the Hugging Face Hub: formats, errors, and records that are left out."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_file_pattern_does_not_match_lists_of_ids(tmp_path: Path) -> None:
     assert [item.id for item in read_benchmark("math", tmp_path).items] == ["first"]
 
 
-def test_parquet_files_give_labels_their_names(tmp_path: Path) -> None:
+def test_names_of_labels_are_read_from_a_parquet_files_metadata(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [{"id": str(n), "question": f"Why {n}?", "cop": n, **{f"op{c}": c * 2 for c in "abcd"}} for n in (0, 3, -1)]
     features = {"cop": {"names": ["a", "b", "c", "d"], "_type": "ClassLabel"}}
@@ -274,7 +274,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Datasets:
     return library
 
 
-def test_fever_from_the_hub_is_gathered_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fevers_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     def row(claim: int, group: int, page: str, line: int, label: str = "REFUTES") -> dict[str, Any]:
         parts = {"evidence_annotation_id": 1, "evidence_id": group, "evidence_wiki_url": page}
         return {"id": claim, "label": label, "claim": f"x{claim}", "evidence_sentence_id": line, **parts}
@@ -289,7 +289,7 @@ def test_fever_from_the_hub_is_gathered_from_its_rows(monkeypatch: pytest.Monkey
     assert library.asked == [(("parquet",), {"data_files": files, "split": "train"})]
 
 
-def test_scifact_from_the_hub_is_gathered_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scifacts_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     def row(claim: int, document: str, label: str, sentences: list[int]) -> dict[str, Any]:
         parts = {"evidence_doc_id": document, "evidence_label": label, "evidence_sentences": sentences}
         return {"id": claim, "claim": f"x{claim}", "cited_doc_ids": [4], **parts}

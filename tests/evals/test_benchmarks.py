@@ -14,11 +14,11 @@ from moot.evals._runs.solver import make_question
 from moot.evals._runs.tasks import make_sample
 from moot.nodes._texts.task import TASKS
 
-from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, gold_parses_as_itself
+from tests.evals.benchmark_samples import HANDWRITTEN, QUESTION_FIELDS, SAMPLES, gold_parses_as_itself
 
 
 def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
-    assert sorted(BENCHMARKS) == sorted([*ASKED, *WRITTEN, "claims"])
+    assert sorted(BENCHMARKS) == sorted([*QUESTION_FIELDS, *HANDWRITTEN, "claims"])
     published = {name: benchmark for name, benchmark in BENCHMARKS.items() if not benchmark.is_own}
     for name, benchmark in published.items():
         assert benchmark.name == name
@@ -35,15 +35,15 @@ def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
     }
 
 
-# --- written samples, in the published shapes -------------------------------------------------------------------------
+# --- handwritten samples in the published formats ---------------------------------------------------------------------
 
 
 def read_sample(name: str, folder: str = "", **options: Any) -> Reading:
     return read_benchmark(name, SAMPLES / (folder or name), **options)
 
 
-@pytest.mark.parametrize("name", [*WRITTEN, "feverous"])
-def test_written_samples_are_read(name: str) -> None:
+@pytest.mark.parametrize("name", [*HANDWRITTEN, "feverous"])
+def test_handwritten_samples_are_read(name: str) -> None:
     reading = read_sample(name, name.removesuffix("_binary"))
     assert reading.items
     assert len({item.id for item in reading.items}) == len(reading.items)
@@ -78,7 +78,7 @@ def test_feverous_is_read_as_published() -> None:
     )
 
 
-def test_healthver_gives_the_sentence_of_the_label() -> None:
+def test_healthver_claims_come_with_the_sentence_that_their_label_is_about() -> None:
     reading = read_sample("healthver")
     assert [(i.id, i.gold) for i in reading.items] == [
         ("31", ("Refutes",)),
@@ -184,7 +184,7 @@ def test_escaped_page_titles_are_decoded(name: str, title: str) -> None:
     assert page_title(name) == title
 
 
-# --- other shapes of the same benchmarks ------------------------------------------------------------------------------
+# --- other formats of the same benchmarks -----------------------------------------------------------------------------
 
 
 def read_one(name: str, *fields: dict[str, Any]) -> Item:
@@ -371,7 +371,7 @@ def test_averitec_claims_have_a_date_and_a_speaker() -> None:
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 
-def test_triviaqa_is_read_as_published() -> None:
+def test_triviaqa_is_read_in_both_formats() -> None:
     answer = {"Value": "Bram", "Aliases": ["Bram", "Old Bram"], "NormalizedAliases": ["bram"]}
     for record in (
         {"Question": "Who?", "QuestionId": "tc_1", "Answer": answer},

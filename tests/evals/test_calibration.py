@@ -22,7 +22,7 @@ from moot.evals._stats.calibration import (
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score
 
-approx: Any = pytest.approx  # so that dataclasses can find it
+approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]
 CORRECT = [True, False, True, True, False, True, None]
 """Five items have a confidence and a correctness: 0 is wrong, 0.55 and 0.6 are right, one of two with 0.95 is right."""

@@ -131,7 +131,7 @@ def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
         ("One.", "my.txt", "utf-8", ".csv"),
     ],
 )
-def test_an_unreadable_file_is_refused_with_what_to_do(
+def test_the_error_of_an_unreadable_file_names_the_problem(
     tmp_path: Path, text: str, name: str, encoding: str, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):

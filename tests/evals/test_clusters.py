@@ -144,7 +144,7 @@ def test_the_sign_test_of_groups_covers_all_flips(items: list[tuple[int, int]]) 
     assert found.p == approx(np.mean([way >= abs(sum(sums)) for way in ways]))
 
 
-def test_a_report_takes_the_groups_of_logs(tmp_path: Path) -> None:
+def test_a_report_groups_items_as_its_logs_do(tmp_path: Path) -> None:
     right, wrong = (
         {id: debate(answer) for id, answer in GOLD.items()},
         {id: debate(R if answer == S else S) for id, answer in GOLD.items()},

@@ -30,12 +30,12 @@ from moot.evals._stats.sample_size import power
 from moot.evals._stats.significance import RESAMPLES, SEED
 
 from tests.evals.made_logs import call, debate, failed_document, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, compared_pairs, records, study, value
+from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, R, S, compared_pairs, records, study, value
 
 
 @pytest.fixture
 def comparison(tmp_path: Path) -> Study:
-    return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
+    return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OF_DEBATE), another=(CONTROL, {}))
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_an_inconclusive_trial_is_an_abstention_for_other_policies_than_its_own(
 
 def test_costs_by_hand(tmp_path: Path) -> None:
     expensive = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
-    made = study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OWN))
+    made = study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OF_DEBATE))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
     assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item cost something, too
@@ -464,8 +464,8 @@ def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
     assert table.rows == (("a", "timeout", 1, "6: No reply within 120 s."),)
 
 
-def test_benchmarks_and_models_are_compared_apart(tmp_path: Path) -> None:
-    named: dict[str, dict[str, Any]] = {"a": AT, "b": {"model": None}, "c": {**AT, "benchmark": "feverous"}}
+def test_each_benchmark_and_model_has_its_own_comparison(tmp_path: Path) -> None:
+    named: dict[str, dict[str, Any]] = {"a": MODEL, "b": {"model": None}, "c": {**MODEL, "benchmark": "feverous"}}
     for name, facts in named.items():
         write_log(tmp_path, name, {"1": debate(S)}, GOLD, system="s", **facts)
     runs: list[LoggedRun] = read_runs([tmp_path], lambda calls: 0.0)[0]
@@ -475,8 +475,8 @@ def test_benchmarks_and_models_are_compared_apart(tmp_path: Path) -> None:
 
 
 Maker = Callable[[Study], Table | None]
-MAKERS: list[Maker] = [systems_table, differences_table, costs_table, seeds_table, policies_table, calibration_table]
-MAKERS += [
+TABLES: list[Maker] = [systems_table, differences_table, costs_table, seeds_table, policies_table, calibration_table]
+TABLES += [
     reliability_table,
     thresholds_table,
     rounds_table,
@@ -492,7 +492,7 @@ MAKERS += [
 )
 def test_runs_without_any_figures_still_have_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
-    tables = [table for make in MAKERS if (table := make(made)) is not None]
+    tables = [table for make in TABLES if (table := make(made)) is not None]
     row = records(tables[0])["a"]
     assert row["errors"] == (documents["1"] is None or documents["1"]["status"] == "failed")
     assert isinstance(made.systems[0], System)

@@ -14,7 +14,7 @@ from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
 from tests.evals.made_logs import debate, failed_document, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, compared_pairs, records, study, value
+from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, R, S, Systems, compared_pairs, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
@@ -133,8 +133,8 @@ def test_runs_on_other_items_belong_to_another_study(tmp_path: Path) -> None:
         ("b", fewer, "bb", None),
         ("c", CONTROL, "aa", "j"),
     ):
-        write_log(tmp_path, name, documents, GOLD, system="s", key=name, items=items, judge=judge, **AT)
-    write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **AT)
+        write_log(tmp_path, name, documents, GOLD, system="s", key=name, items=items, judge=judge, **MODEL)
+    write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **MODEL)
     studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
     assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
         ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader

@@ -1,4 +1,4 @@
-"""Calibration: prediction sets and decisions on worked examples, in simulations, and checks of its settings."""
+"""Calibration: prediction sets and decisions on worked examples, in simulations, and checks of a debate's settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAPIE = {
     0.3: ([1, 0, 0], [1, 1, 0], [0, 0, 0]),
     0.5: ([1, 0, 0], [0, 0, 0], [0, 0, 0]),
 }
-"""By alpha, the sets of `SHARES`, by ``SplitConformalClassifier`` (lac, prefit) of MAPIE 1.6.0."""
+"""For each alpha, the prediction sets of `SHARES` by ``SplitConformalClassifier`` (lac, prefit) of MAPIE 1.6.0."""
 
 
 def votes(*answers: str) -> list[Any]:
@@ -71,7 +71,7 @@ def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
         assert found == [label for label, included in zip("abc", wanted, strict=True) if included]
 
 
-def test_belief_is_the_confidence_and_the_rest_is_shared_by_answers() -> None:
+def test_the_verdicts_share_is_its_confidence_and_votes_divide_the_rest() -> None:
     shares = label_shares(["S", "R", "N"], "S", 0.6, votes("S", "S", "R", "R"))
     assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # R and N share 0.4 by votes + 1: 3 to 1
     for answer, sure in ((None, 0.9), ("S", None)):
@@ -94,7 +94,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
 def test_coverage_on_simulated_runs(alpha: float) -> None:
-    """Five agents vote, so a confidence is one of six values. The figures are means over 200 splits."""
+    """Five agents vote on three labels, so a confidence is one of four values. Figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()
     runs = []
@@ -151,7 +151,7 @@ def test_a_debate_without_a_verdict_is_never_acted_on() -> None:
     assert calibrated(None, document) == {}
 
 
-# --- the settings that it was measured with ---------------------------------------------------------------------------
+# --- the settings that a calibration was fitted with ------------------------------------------------------------------
 
 
 def test_changed_settings_are_named() -> None:
@@ -175,7 +175,7 @@ def test_changed_settings_are_named() -> None:
     assert fitted.digest() != bind().digest()
 
 
-def test_a_calibration_fits_claims_with_another_date_but_not_without_one() -> None:
+def test_a_calibration_applies_to_claims_with_another_date_but_not_without_a_date() -> None:
     kind = load_graph("rag").settings
     one, other, none = (
         bound_to("rag", make_task("fever"), kind.model_validate({"published_before": day}).recorded(), {}, {})
@@ -185,7 +185,7 @@ def test_a_calibration_fits_claims_with_another_date_but_not_without_one() -> No
     assert list(differences(one, none)) == ["published_before (fitted with true, here false)"]
 
 
-def test_changes_since_the_calibration_only_cause_warnings(
+def test_a_changed_corpus_or_version_of_moot_only_causes_a_warning(
     tmp_path: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()
@@ -226,7 +226,9 @@ def moot(*words: str) -> str:
     return found.output
 
 
-def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_calibration_is_fitted_and_refused_with_other_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"claim": f"Claim {i} holds.", "label": ("SUPPORTS", "REFUTES")[i % 2]} for i in range(12)]
     Path("claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -25,12 +25,12 @@ ANSWERS: list[dict[str, str | None]] = [
     {"a": "B", "b": "A", "c": "B"},
     {"a": "B", "b": "B", "c": None},
 ]
-"""By round, from 0. The right answer is B."""
+"""The agents' answers by round, from 0. The right answer is B."""
 EDGES = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
-"""By round, from 1.
+"""For each agent, the agents that it hears, by round from 1. An edge x -> y means that y hears x.
 
-Round 1: b -> a and c -> a collide and set a right; a -> b collides and sets b wrong; b -> c are of one mind.
-Round 2: b -> a collides, a stays right; c -> b collides and sets b right; b -> c collides, c loses its answer.
+Round 1: b -> a and c -> a collide, a becomes right; a -> b collides, b becomes wrong; b -> c does not collide.
+Round 2: b -> a collides, a stays right; c -> b collides, b becomes right; b -> c collides, c loses its answer.
 """
 
 

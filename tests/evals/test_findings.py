@@ -1,4 +1,4 @@
-"""The headline of a report: no stronger than its tests, and with its unknowns."""
+"""The headline of a report: it claims no more than the tests show, and the report says what was not measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from moot.graphs import load_graph
 
 from tests.evals.known import S1_ACCURACY, S1_INTERVALS
 from tests.evals.made_logs import call, debate, failed_document
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, S, records, study, value
+from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, S, records, study, value
 
 approx: Any = pytest.approx
 RIGHT = {id: debate(said) for id, said in GOLD.items()}
@@ -124,9 +124,9 @@ def test_the_mean_of_intervals_by_hand() -> None:
 def test_the_table_of_systems_on_common_items_by_hand(tmp_path: Path) -> None:
     lost = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
     warned = {id: document | {"warnings": [lost]} for id, document in CONTROL.items()}
-    first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OWN, "of": "a"}))
+    first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OF_DEBATE, "of": "a"}))
     assert first.same_items == set(GOLD) - {"6"}  # item 6 failed
-    other: dict[str, Any] = {**AT, "benchmark": "feverous"}
+    other: dict[str, Any] = {**MODEL, "benchmark": "feverous"}
     second = study(tmp_path / "y", a=(RIGHT, other), c=(RIGHT, other))
     rows = records(overview_table([first, second]))
     assert list(rows) == [
@@ -147,12 +147,12 @@ def test_the_table_of_systems_on_common_items_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_controls_cost_is_relative_to_its_debate(tmp_path: Path) -> None:
-    dear = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
-    row = records(costs_table(study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))))["debate_own"]
+    expensive = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
+    row = records(costs_table(study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OF_DEBATE))))["debate_own"]
     assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
 
 
-# --- the sources' figures ---------------------------------------------------------------------------------------------
+# --- the papers' figures ----------------------------------------------------------------------------------------------
 
 
 def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:

@@ -78,7 +78,7 @@ def test_a_grader_does_not_grade_its_own_answers() -> None:
     check_grader(None, [("s", "society_of_minds", mixed)])
 
 
-def test_the_agreement_of_graders_with_people_and_texts_is_measured(
+def test_the_agreement_of_graders_people_and_text_equality_is_measured(
     logs: Path, tmp_path: Path, start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stub = start_stub(

@@ -27,7 +27,7 @@ from tests.evals.known import (
     claims_of,
 )
 
-approx: Any = pytest.approx  # so that dataclasses can find it
+approx: Any = pytest.approx
 TABLES = SHARED / "data" / "known" / "proclaim_recovered_tables.json"
 PAPERS = SHARED / "papers"
 ROWS = {**S2_TABLE_3, **S2_TABLE_5}
@@ -117,6 +117,6 @@ def test_our_copy_equals_the_figures_that_s1_prints() -> None:
         found = [line.split(" ", 2) for line in lines if re.fullmatch(r"\w+ 0\.\d+ \(0\.\d+, 0\.\d+\)", line)]
         assert [ends for name, _, ends in found if name.lower() == dataset.lower()] == [f"({low}, {high})"]
     for number, system in enumerate(("MADKE", "Tool-MAD")):
-        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # first: GPT-4o-mini
+        printed = next(line for line in lines if line.startswith(f"+ {system} "))  # the first is GPT-4o-mini's
         ours = [f"{100 * figures[system]:.1f}" for figures in S1_ACCURACY.values()]
         assert printed.split()[2:6] == ours, number

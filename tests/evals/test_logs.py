@@ -113,7 +113,7 @@ def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, s
     assert notes == [f"{other}.eval: superseded by {counted}.eval; left out."]
 
 
-def test_runs_with_one_key_are_one_system_unless_their_items_differ(tmp_path: Path) -> None:
+def test_a_run_supersedes_earlier_runs_with_its_key_but_not_runs_on_other_items(tmp_path: Path) -> None:
     one = {"1": debate("SUPPORTS")}
     named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
     for day, (name, items, facts) in enumerate(
@@ -121,7 +121,7 @@ def test_runs_with_one_key_are_one_system_unless_their_items_differ(tmp_path: Pa
             ("old", "aaaa", {"key": "c.aaaa."}),
             ("renamed", "aaaa", {"key": "c.aaaa.", "system": "t"}),
             ("other", "bbbb", {"key": "c.bbbb."}),  # on other items, fewer or more
-            ("before", "aaaa", {}),  # of a version without keys
+            ("before", "aaaa", {}),  # written by a version of moot without keys
             ("before_too", "bbbb", {}),
         ],
         1,

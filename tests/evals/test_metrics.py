@@ -49,7 +49,7 @@ from moot.nodes._texts.task import make_task
 
 from tests.conftest import SHARED
 
-approx: Any = pytest.approx  # so that dataclasses can find it
+approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
 S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 VISIBLE = SHARED / "data" / "visible"
 needs_samples = pytest.mark.skipif(
@@ -69,7 +69,7 @@ def test_missing_items_are_counted_beside_a_mean() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_an_unknown_score_is_null_and_not_nan(value: float) -> None:
+def test_nan_and_infinite_scores_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match="not NaN"):
         mean_score([1.0, value])
 
@@ -184,8 +184,9 @@ def test_label_scores_by_hand() -> None:
     assert balanced_accuracy(GOLD, GIVEN) == Score(approx((2 / 4 + 1 / 2 + 1 / 1) / 3), 7, missing=1)
 
 
-def test_labels_without_gold_items_are_not_averaged() -> None:
-    gold, outcomes = [S, S, R], [S, N, R]  # F1 of SUPPORTS 2/3, of REFUTES 1; NOT ENOUGH INFO is only given
+def test_macro_f1_averages_gold_labels_and_listed_labels_that_are_answered() -> None:
+    # F1 of SUPPORTS 2/3, of REFUTES 1; NOT ENOUGH INFO is answered, but never right.
+    gold, outcomes = [S, S, R], [S, N, R]
     assert macro_f1(gold, outcomes).value == approx(5 / 6)
     assert macro_f1(gold, outcomes, [S, R, N]).value == approx(5 / 9)
     assert macro_f1([S, R], [S, R], [S, R, N]).value == 1.0  # N is neither gold nor given
@@ -323,7 +324,7 @@ SETS = [[("Copper", 0), ("Metal_-LRB-music-RRB-", 3)], [("Copper", 7)]]
         (S, [("Copper", 0), ("Metal_-LRB-music-RRB-", 4)], 0.0),
         (R, [("Copper", 7)], 0.0),
         (S, [*(("Iron", n) for n in range(4)), ("Copper", 7)], 1.0),
-        (S, [*(("Iron", n) for n in range(5)), ("Copper", 7)], 0.0),  # the sixth
+        (S, [*(("Iron", n) for n in range(5)), ("Copper", 7)], 0.0),  # only the first five count
         (S, [], 0.0),
         (ABSTAINED, [("Copper", 7)], 0.0),
     ],
@@ -338,7 +339,7 @@ def test_fever_score_of_a_run() -> None:
     shown: list[Any] = [[("Copper", 7)], [], [], [], None]
     assert fever_score(gold, outcomes, sets, shown) == Score(approx(2 / 3), 3, missing=1, left_out=1)
     nothing = fever_score(gold, outcomes, sets, [None] * 5)
-    assert nothing == Score(None, 0, missing=1, left_out=4)  # also for claims of which only the label is right
+    assert nothing == Score(None, 0, missing=1, left_out=4)  # claims that need no evidence are left out, too
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])
@@ -420,7 +421,7 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
         assert (found[label].right, found[label].given) == (gold.count(label), given_.count(label))
 
 
-def test_one_label_by_hand() -> None:
+def test_scores_by_label_by_hand() -> None:
     found = by_label(["a", "a", "a", "b", "b"], ["a", ABSTAINED, None, "a", "b"], "ab")
     assert found["a"] == LabelMetrics(2, 2, 0.5, 0.5, 0.5)
     assert found["b"] == LabelMetrics(2, 1, 1.0, 0.5, approx(2 / 3))

@@ -59,7 +59,7 @@ CELLS = [("P", f"cell_0_{n}_0") for n in range(26)]
         (S, S, [("P", "sentence_3"), ("P", "cell_0_1_1")], 1.0),
         (S, S, [("P", "sentence_3")], 0.0),
         (S, R, [("P", "sentence_3"), ("P", "cell_0_1_1")], 0.0),
-        (N, N, [], 0.0),  # unlike FEVER's
+        (N, N, [], 0.0),  # FEVER's score would be 1
         (N, N, [("P", "sentence_3"), ("P", "cell_0_1_1")], 1.0),
         (
             S,
@@ -76,7 +76,7 @@ def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, 
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
 
-def test_feverous_score_ignores_evidence_without_element_names() -> None:
+def test_feverous_score_leaves_out_items_whose_evidence_has_no_element_names() -> None:
     score = feverous_score([S, S, S], [S, None, S], [[[("P", "sentence_0")]]] * 3, [None, [], [("P", "sentence_0")]])
     assert (score.value, score.n, score.missing, score.left_out) == (1.0, 1, 1, 1)
     with pytest.raises(ValueError, match="sets of evidence"):
@@ -108,7 +108,7 @@ def test_hover_score_by_hand(outcome: str, found: list[tuple[str, int]], value: 
 
 
 def test_hotpotqas_scores_equal_its_script() -> None:
-    """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
+    """hotpot_evaluate_v1.py gives the same figures for the answer, the supporting facts, and both together."""
     answer = match_answer("the city of Paris", ["Paris"])
     assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
     facts = match_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
@@ -130,7 +130,7 @@ def test_hotpotqas_scores_equal_its_script() -> None:
         (None, None),
     ],
 )
-def test_the_page_and_sentence_are_read_from_the_end_of_an_address(
+def test_an_element_of_a_page_is_read_from_the_fragment_of_an_address(
     url: str | None, place: tuple[str, str] | None
 ) -> None:
     assert page_and_element({"title": "Page", "url": url}) == place
@@ -175,7 +175,7 @@ async def run_graph(tmp_path: Path, benchmark: str, file: Path, graph: str, **se
         run_plan(make_plan(plan), logs, Limits(4), lambda total, held: lambda sample: None)
         return read_runs([logs], lambda calls: None)[0]
 
-    (run,) = await asyncio.to_thread(run_and_read)  # Inspect reads logs in a loop of its own
+    (run,) = await asyncio.to_thread(run_and_read)  # Inspect reads logs in its own event loop
     return run
 
 

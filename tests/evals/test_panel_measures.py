@@ -83,7 +83,7 @@ def test_cohen_kappa_by_hand() -> None:
     assert cohen_kappa([S, S], [N, N]) == 0.0  # the judges never agree, and chance agreement is 0
 
 
-def test_cohen_kappa_of_cases_in_which_both_judged() -> None:
+def test_cohen_kappa_uses_only_cases_that_both_judged() -> None:
     first, second = [a for a, _ in TEN], [b for _, b in TEN]
     assert cohen_kappa([*first, S, None, None], [*second, None, N, None]) == pytest.approx(0.32 / 0.62)
 
@@ -121,7 +121,7 @@ def test_kappas_of_pairs_by_hand() -> None:
     assert mean_cohen_kappa([*PANELS, FAILED]) == pytest.approx(107 / 330)
 
 
-def test_kappas_of_pairs_of_which_one_is_undefined() -> None:
+def test_the_mean_kappa_leaves_out_pairs_whose_kappa_is_undefined() -> None:
     documents = [panel(S, S, None), panel(N, N, S), panel(S, N, None)]
     assert cohen_kappas(documents) == {
         ("judge-1", "judge-2"): pytest.approx(2 / 5),  # 2/3; by chance 4/9
@@ -158,7 +158,7 @@ def test_fleiss_kappa_by_hand() -> None:
     assert fleiss_kappa([[S, S, S], [N, N, N]]) == pytest.approx(1.0)
 
 
-def test_fleiss_kappa_of_cases_in_which_all_judged() -> None:
+def test_fleiss_kappa_uses_only_cases_that_all_judged() -> None:
     assert fleiss_kappa_of([*PANELS, FAILED, panel(S, None, N), panel(S, N)]) == pytest.approx(11 / 41)
 
 
@@ -254,7 +254,7 @@ def test_concessions_are_found(text: str, expected: list[str]) -> None:
         "Unless I concede, it stands.",
         "We agree with the study.",
         "It is a strong point of this study, fair enough to build on.",
-        "The defense concedes that the sample is small.",  # from each side's view of the other
+        "The defense concedes that the sample is small.",  # says that the other side concedes
         "Granted, it is small. Admittedly so.",
         "Wii concede, I concededly",  # whole words
         "You are righteous, and the boiling point is taken as read.",

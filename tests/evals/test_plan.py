@@ -16,7 +16,7 @@ def cells(**fields: Any) -> list[Cell]:
     return make_cells(make_plan({"tasks": [TASK], **fields}))
 
 
-def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
+def test_a_plan_has_a_run_for_each_graph_task_model_and_seed(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         """
         graphs:
@@ -38,7 +38,7 @@ def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
     assert first.task.data == tmp_path / "data" / "fever.jsonl"
 
 
-def test_controls_follow_every_debate_and_nothing_else() -> None:
+def test_every_debate_has_controls_and_other_systems_have_none() -> None:
     found = cells(graphs=["tool_mad", "society_of_minds", "rag"], models=["openai:a"], controls=True, settings={"k": 4})
     assert [cell.system for cell in found] == [
         *("tool_mad", "society_of_minds", "rag"),

@@ -1,4 +1,4 @@
-"""The plans of the papers' tables and figures: each runs, on a made-up item, and is listed on its page."""
+"""The plans of the papers' tables and figures: each runs on made-up items, and the page of plans lists it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.evals.plan_data import write_plan_data
 ROOT = Path(__file__).parents[2]
 PLANS = sorted((ROOT / "plans").iterdir())
 PAGE = ROOT / "docs" / "howto" / "plans.md"
-SEARCHED = re.compile(r"(chroma|bm25|hybrid):\w+|wikipedia|tavily|serper|openalex")
+SOURCE = re.compile(r"(chroma|bm25|hybrid):\w+|wikipedia|tavily|serper|openalex")
 ENCODER = "openai:stub-embedding"
 each_plan = pytest.mark.parametrize("file", PLANS, ids=lambda file: file.name)
 
@@ -53,7 +53,7 @@ def with_local_parts(value: Any, models: dict[str, str]) -> Any:
         return value
     if value.startswith(("openai:", "vllm:")):
         return models.setdefault(value, f"fake:{len(models)}")
-    if SEARCHED.fullmatch(value):
+    if SOURCE.fullmatch(value):
         return "bm25:demo-encyclopaedia" if "wikipedia" in value else "bm25:demo-news"
     return value
 
@@ -162,7 +162,7 @@ def test_a_plan_runs_on_an_item(
 
 
 @each_plan
-def test_a_plan_has_a_description_its_cost_and_its_command(file: Path) -> None:
+def test_a_plan_file_begins_with_its_description_cost_and_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
     comments = " ".join(line.removeprefix("# ") for line in before.splitlines())
     assert comments.startswith(file.stem[:2].upper())

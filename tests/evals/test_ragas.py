@@ -17,7 +17,7 @@ from tests.commands import moot
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log
 
-pytestmark = pytest.mark.skipif(not find_spec("ragas"), reason="what is tested is an extra: pip install 'moot[ragas]'")
+pytestmark = pytest.mark.skipif(not find_spec("ragas"), reason="RAGAS is not installed: pip install 'moot[ragas]'")
 
 ENCODER = "openai:stub-embedding"
 GRAPHS = ("rag", "standard_prompting")
@@ -222,7 +222,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
         ("some", "fake:1", "RAGAS needs a real model"),
     ],
 )
-def test_logs_that_cannot_be_measured_are_user_errors(tmp_path: Path, log: str, model: str, message: str) -> None:
+def test_unusable_logs_and_models_are_user_errors(tmp_path: Path, log: str, model: str, message: str) -> None:
     path = log_of(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")

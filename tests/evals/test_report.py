@@ -93,7 +93,7 @@ def report_folder(report: Report, tmp_path_factory: pytest.TempPathFactory) -> P
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_prints(logs: Path, tmp_path: Path) -> None:
+def test_the_command_prints_the_headline_tables_and_notes(logs: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.jsonl"
     prices.write_text('{"model": "openai:gpt-4o-mini", "input": 1000, "output": 2000}\n')
     done = moot("eval", "compare", logs, "--prices", prices, "--against", "proclaim")
@@ -216,12 +216,12 @@ async def test_the_page_fits_a_phone_and_a_screen(report_folder: Path) -> None:
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
-EXPECTED = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
+PICTURES = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
 
 
-def test_every_question_has_a_picture(report_folder: Path) -> None:
+def test_all_pictures_are_written_with_their_texts(report_folder: Path) -> None:
     names = {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.svg")}
-    assert names == EXPECTED == {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.png")}
+    assert names == PICTURES == {file.stem.rpartition("-")[2] for file in (report_folder / "pictures").glob("*.png")}
     for file in (report_folder / "pictures").glob("*.svg"):
         root = ElementTree.fromstring(file.read_bytes())
         texts = ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -253,9 +253,9 @@ def test_pictures_are_readable_on_white_and_on_black(report_folder: Path) -> Non
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
 
 
-def test_pictures_for_papers_are_grey_reproducible_pdfs(report_folder: Path) -> None:
+def test_pictures_for_papers_are_black_reproducible_pdfs(report_folder: Path) -> None:
     files = list((report_folder / "pictures").glob("*.pdf"))
-    assert {file.stem.rpartition("-")[2] for file in files} == EXPECTED
+    assert {file.stem.rpartition("-")[2] for file in files} == PICTURES
     grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
     for file in files:
         content = file.read_bytes()
@@ -281,10 +281,10 @@ def test_no_two_points_look_the_same() -> None:
     assert {look["color"] for look in first} == {looks[0]["color"]} != {look["color"] for look in second}
 
 
-def test_pictures_of_the_page_follow_its_colours(report_folder: Path) -> None:
+def test_pictures_of_the_page_follow_its_colour_scheme(report_folder: Path) -> None:
     page = Page((report_folder / "report.html").read_text(encoding="utf-8"))
     pictures = [base64.b64decode(str(a["src"]).partition(",")[2]).decode() for a in page.of("img")]
-    assert len(pictures) == len(EXPECTED)
+    assert len(pictures) == len(PICTURES)
     for picture in pictures:
         ElementTree.fromstring(picture)
         assert "currentColor" in picture
@@ -351,7 +351,7 @@ def test_cells_cannot_contain_markdown(report_folder: Path) -> None:
     text = (report_folder / "report.md").read_text(encoding="utf-8")
     assert "<script" not in text
     linked = re.findall(r"^!\[.*\]\((pictures/[^)]*)\)$", text, re.M)
-    assert len(linked) == len(EXPECTED)
+    assert len(linked) == len(PICTURES)
     assert all((report_folder / name).is_file() for name in linked)
 
 

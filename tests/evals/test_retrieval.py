@@ -205,7 +205,7 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
     rows = await measure_sources(data, SOURCES)
     found = {(row.row.qrels, row.row.scope): row for row in rows}
     own, union = found["alloys", "own"], found["alloys", "union"]
-    half = 1 / (1 + 1 / math.log2(3))  # one of two passages, in the first place
+    half = 1 / (1 + 1 / math.log2(3))  # one of two gold passages, at rank 1
     assert own.values["bm25"] == {
         "recall@3": [1, 0.5, 0],
         "recall@10": [1, 0.5, 0],

@@ -1,4 +1,4 @@
-"""Ceilings of `moot eval run` hold over all its runs, however each of them ended."""
+"""Ceilings of `moot eval run` hold over all runs of a command, also over those that were killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tests.evals.test_runs import AT_ONCE, command, run_and_stop
 from tests.evals.test_solver import claims
 
 
-def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_one_continues(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_ceiling_continues(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
     stub, kills, most = start_stub(latency_ms=50), 2, 24
     line = command(tmp_path, claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 32))
     bounded = [*line, "--max-calls", str(most)]

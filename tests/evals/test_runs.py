@@ -1,4 +1,4 @@
-"""Plans as they run: every visible benchmark, controls, failures, and a kill in the middle."""
+"""Runs of plans: every visible benchmark, controls, failures, and kills."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from typer.testing import CliRunner
 
 from tests.commands import moot_process
 from tests.conftest import READERS, StartStub, StubEndpoint
-from tests.evals.benchmark_samples import ASKED, VISIBLE
+from tests.evals.benchmark_samples import QUESTION_FIELDS, VISIBLE
 from tests.evals.made_study import records
 from tests.evals.test_solver import claims, says
 from tests.evals.test_visible_records import FILES, needs_visible
@@ -70,18 +70,18 @@ def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
 @needs_visible
 def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "`answer` is one number", "fields": {"answer": "7"}}])
-    names = [next(VISIBLE.glob(f"{FILES.get(name, name)}.[cj]s*")) for name in ASKED]
+    names = [next(VISIBLE.glob(f"{FILES.get(name, name)}.[cj]s*")) for name in QUESTION_FIELDS]
     plan = make_plan(
         {
             "graphs": ["standard_prompting", "rag", "society_of_minds"],
-            "tasks": {name: str(path) for name, path in zip(ASKED, names, strict=True)},
+            "tasks": {name: str(path) for name, path in zip(QUESTION_FIELDS, names, strict=True)},
             "models": ["openai:stub"],
             "settings": {"sources": ["bm25"], "max_rounds": 1},
             "limit": 1,
         }
     )
     logs = run_plan(plan, tmp_path / "logs", Limits(64), lambda total, held: lambda sample: None)
-    assert len(logs) == 3 * len(ASKED)
+    assert len(logs) == 3 * len(QUESTION_FIELDS)
     for log in logs:
         assert log.status == "success", [str(s.error) for s in read_eval_log(str(log.location)).samples or []]
         assert log.results is not None
@@ -147,7 +147,7 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
 def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """They end at most one sample below the ceiling and never above it; the report's data have the resulting ratios."""
+    """A control never spends more than its debate, and stops within three calls of that; the report has the ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -208,7 +208,7 @@ import os, signal
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 SampleBufferDatabase.remove_samples = lambda self, samples: os.kill(os.getpid(), signal.SIGKILL)
 """
-"""The log is written, the buffer still holds the same samples."""
+"""Kills a run after the log is written, while the recovery buffer still holds the same samples."""
 
 
 def command(tmp_path: Path, data: str) -> list[str]:
@@ -386,7 +386,7 @@ def test_a_system_with_a_new_label_and_position_is_not_run_again(start_stub: Sta
     assert len(found["all to all"].samples or []) == 1
 
 
-def test_an_invalid_grader_is_an_early_error_and_a_failing_one_loses_no_debate(
+def test_an_invalid_grader_is_an_early_error_and_a_failing_grader_loses_no_debate(
     start_stub: StartStub, tmp_path: Path
 ) -> None:
     stub = start_stub([{"model": "judge", "status": 400}])

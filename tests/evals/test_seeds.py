@@ -27,7 +27,7 @@ from tests.conftest import READERS, StartStub, StubEndpoint, reading_demo
 CLAIM = "The platypus is a mammal that lays eggs."
 ENCODER = "openai:stub-embedding"
 UNUSABLE = {"match": "Claim B", "reply": "No JSON.", "times": 9}
-MINUTE = {"model": "openai:stub", "embedder": ENCODER, "max_rounds": 2}
+SETTINGS = {"model": "openai:stub", "embedder": ENCODER, "max_rounds": 2}
 
 
 def seeds_of(stub: StubEndpoint) -> list[int]:
@@ -87,7 +87,7 @@ def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) 
 def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
     """Run a debate with a seed; return its document."""
     system = load_graph(graph)
-    known = {name: value for name, value in MINUTE.items() if name in system.settings.model_fields}
+    known = {name: value for name, value in SETTINGS.items() if name in system.settings.model_fields}
     settings = system.settings.model_validate(known | {"seed": seed} | reading_demo(system.settings) | more)
     with ledger_use(LedgerUse(mode)):
         return system.graph.ainvoke({"claim": CLAIM}, context=settings)
@@ -103,7 +103,7 @@ async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub
 
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
-async def test_a_seed_repeats_a_debate(start_stub: StartStub, graph: str) -> None:
+async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartStub, graph: str) -> None:
     """Calls may end in any order, with and without a ledger."""
     sent = []
     for mode in ("off", "off", "record"):

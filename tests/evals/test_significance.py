@@ -33,7 +33,7 @@ from moot.retrievers import UserError
 
 from tests.evals.known import S1_ACCURACY, S1_ITEMS
 
-approx: Any = pytest.approx  # so that dataclasses can find it
+approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
 SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
 
 
@@ -213,7 +213,7 @@ def test_the_sign_flip_test_of_means_over_runs_by_hand() -> None:
 
 @pytest.mark.parametrize("count", [3, 20])  # few items: all sign patterns; many: a sample of them
 def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
-    """The thirds add up to 0, so every sum of flipped ones is at least as far from 0."""
+    """The thirds add up to 0, so the sum for each pattern of signs is at least as far from 0."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
     assert sign_flips(thirds * count, [0.0] * 3 * count).p == 1
 

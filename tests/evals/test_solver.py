@@ -22,7 +22,7 @@ from moot.evals._runs.tasks import benchmark_task
 from tests.conftest import StartStub
 
 GRAPH = "standard_prompting"
-OURS: dict[str, Any] = {"model": "openai:stub"}
+MODEL: dict[str, Any] = {"model": "openai:stub"}
 
 
 def evaluate(task: Task | str, tmp_path: Path, **options: Any) -> EvalLog:
@@ -66,7 +66,7 @@ def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tm
     start_stub([says("REFUTES")])
     task = Task(
         dataset=[Sample(input="Saffron is made from the roots of a flower.", target="REFUTES")],
-        solver=debate("society_of_minds", **OURS),
+        solver=debate("society_of_minds", **MODEL),
         scorer=match(),
     )
     (sample,) = samples_of(evaluate(task, tmp_path))
@@ -91,7 +91,7 @@ def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
             metadata={"moot": {"task": "number", "given": [{"text": "There are seven."}], "speaker": "Ada"}},
         ),
     ]
-    evaluate(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
+    evaluate(Task(dataset=dataset, solver=debate(GRAPH, **MODEL), scorer=scorers.citation_precision()), tmp_path)
     prompts = stub.prompts()
     assert [
         any(text in prompt for prompt in prompts)
@@ -104,7 +104,7 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
     start_stub(rules)
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS", "SUPPORTS", "NOT ENOUGH INFO")
     log = evaluate(
-        benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), fail_on_error=False, score_display=False
+        benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **MODEL), fail_on_error=False, score_display=False
     )
     failed = {sample.id: sample.error for sample in samples_of(log) if sample.error}
     assert list(failed) == ["1"]
@@ -120,7 +120,7 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
 def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"match": "Claim A", "reply": "I would rather not."}, says("SUPPORTS")])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
-    log = evaluate(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), score_display=False)
+    log = evaluate(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **MODEL), score_display=False)
     lost, _ = samples_of(log)
     assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
     assert document_of(lost)["error"]["kind"] == "unparsed"
@@ -161,7 +161,9 @@ def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
     start_stub(judged + [says(answer, f"question {chr(65 + i)}") for i, answer in enumerate(answers)])
     task = benchmark_task("nq_open", str(tmp_path / "nq.jsonl"), judge="openai:judge")
     values = [
-        s.scores["judged"].value for s in samples_of(evaluate(task, tmp_path, solver=debate(GRAPH, **OURS))) if s.scores
+        s.scores["judged"].value
+        for s in samples_of(evaluate(task, tmp_path, solver=debate(GRAPH, **MODEL)))
+        if s.scores
     ]
     assert values[:3] == [1.0, 1.0, 0.0]
     assert math.isnan(values[3])  # type: ignore[arg-type]
@@ -170,20 +172,18 @@ def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
 def test_the_benchmark_chooses_the_scorer(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("The Beatles!", "band"), says("12")])
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "So many. #### 12.0"}))
-    number = evaluate(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
+    number = evaluate(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **MODEL))
     assert figure(number, "numeric_match") == 1.0
     (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Which band?", "answer": ["beatles", "Fab Four band"]}))
-    words = evaluate(benchmark_task("nq_open", str(tmp_path / "nq.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
+    words = evaluate(benchmark_task("nq_open", str(tmp_path / "nq.jsonl")), tmp_path, solver=debate(GRAPH, **MODEL))
     assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
 
 
-def test_evidence_from_the_claims_date_on_is_left_out_unless_a_date_is_set(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_published_before_is_the_claims_date_unless_it_is_set(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
     for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
-        solver = debate("rag", sources=["bm25"], **OURS, **({"published_before": set_day} if set_day else {}))
+        solver = debate("rag", sources=["bm25"], **MODEL, **({"published_before": set_day} if set_day else {}))
         log = evaluate(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
         assert document_of(samples_of(log)[0])["settings"]["published_before"] == expected
 

@@ -14,7 +14,7 @@ from moot.evals._benchmarks.records_answers import without_csv_quotes
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
-from tests.evals.benchmark_samples import ASKED, VISIBLE, gold_parses_as_itself
+from tests.evals.benchmark_samples import QUESTION_FIELDS, VISIBLE, gold_parses_as_itself
 
 needs_visible = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
@@ -53,7 +53,7 @@ def pairs(name: str, reading: Reading) -> list[tuple[Item, dict[str, Any]]]:
 
 
 @needs_visible
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", QUESTION_FIELDS)
 def test_visible_records_are_read(name: str) -> None:
     reading = read_benchmark(name, VISIBLE)
     assert len(reading.items) == COUNTS.get(name, 200)
@@ -66,11 +66,11 @@ def test_visible_records_are_read(name: str) -> None:
 
 
 @needs_visible
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", QUESTION_FIELDS)
 def test_only_the_question_of_a_record_is_shown(name: str) -> None:
     """The claim is one field of the record word for word; options are the record's; no other field is shown."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
-        asked = record["question"]["stem"] if name == "arc_challenge" else record[ASKED[name]]
+        asked = record["question"]["stem"] if name == "arc_challenge" else record[QUESTION_FIELDS[name]]
         assert item.claim
         assert item.claim == clean(without_csv_quotes(asked) if name == "triviaqa" else asked)
         assert BENCHMARKS[name].task in TASKS
@@ -151,7 +151,7 @@ def test_gold_evidence_of_the_visible_samples() -> None:
 
 @needs_visible
 def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
-    notes = {name: read_benchmark(name, VISIBLE).notes for name in ASKED}
+    notes = {name: read_benchmark(name, VISIBLE).notes for name in QUESTION_FIELDS}
     assert "66 of 200 records left out: labelled NOTENOUGHINFO" in notes["check_covid_binary"][0]
     covid = notes["check_covid"]
     assert covid[0] == "62 questions come with different answers: no system can get both right"

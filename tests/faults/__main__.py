@@ -56,7 +56,8 @@ def main(
     """Cause faults; the exit code is 1 if a result is not as expected."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
-        os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # removes the files that killed processes left
+        # Files that killed processes leave are deleted with the folder.
+        os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)
         results = {
             fault: run_fault(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.evals.test_solver import claims
-from tests.faults.debates import Ended, Place, place, words_of
+from tests.faults.debates import Ended, Sandbox, sandbox, words_of
 from tests.faults.kills import LATENCY_MS, calls_of
 from tests.faults.record import Fault, Result, first_failed
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 MOST_SENT = {"max_calls": 1.0, "budget": 1.05, "max_cost": 1.05}
-"""How many times the ceiling may be sent: tokens are estimated before a call and counted after it."""
+"""The largest allowed ratio of sent usage to the ceiling: tokens are estimated before a call and counted after it."""
 CEILINGS = (*MOST_SENT,)
 MICRO = 1_000_000
 PRICE = {"input": 1, "output": 4}
@@ -43,7 +43,7 @@ class Kills:
 
     Args:
         ceiling: max_calls, budget or max_cost.
-        most: its value.
+        most: the ceiling's value.
         after: for each kill, the number of calls since the last one.
         signals: for each kill, its signal.
     """
@@ -64,7 +64,7 @@ def draw_kills(draw: random.Random, ceiling: str, ranges: Mapping[str, tuple[flo
     )
 
 
-def end_after_kills(kills: Kills, words: Sequence[str], here: Place) -> Ended:
+def end_after_kills(kills: Kills, words: Sequence[str], here: Sandbox) -> Ended:
     """Run a command, kill it at each moment, and run it again to its end."""
     for after, by in zip(kills.after, kills.signals, strict=True):
         before, process = here.served(), here.start(*words)
@@ -77,16 +77,16 @@ def end_after_kills(kills: Kills, words: Sequence[str], here: Place) -> Ended:
 
 
 @contextmanager
-def priced_place(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterator[Place]:
+def priced_sandbox(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterator[Sandbox]:
     """An endpoint whose model has a price."""
-    with place(folder, rules, latency_ms=LATENCY_MS) as here:
+    with sandbox(folder, rules, latency_ms=LATENCY_MS) as here:
         prices = here.folder / "prices.jsonl"
         prices.write_text(json.dumps({"model": "openai:stub", **PRICE}))
         here.environment["MOOT_PRICES"] = str(prices)
         yield here
 
 
-def usage_at(here: Place) -> dict[str, float]:
+def usage_at(here: Sandbox) -> dict[str, float]:
     """The number, tokens and USD of the calls that the endpoint received."""
     chats = [call for call in calls_of(here.stub) if call["kind"] == "chat"]
     prompts, replies = (
@@ -96,7 +96,7 @@ def usage_at(here: Place) -> dict[str, float]:
     return {"max_calls": len(chats), "budget": prompts + replies, "max_cost": usd}
 
 
-def excess_error(kills: Kills, here: Place) -> str:
+def excess_error(kills: Kills, here: Sandbox) -> str:
     """The error if more was sent than the ceiling allows; else empty."""
     sent = usage_at(here)[kills.ceiling]
     return f"{sent} of {kills.ceiling} {kills.most}: {kills}" if sent > MOST_SENT[kills.ceiling] * kills.most else ""
@@ -104,7 +104,7 @@ def excess_error(kills: Kills, here: Place) -> str:
 
 def debate_error(system: str, kills: Kills, folder: Path) -> str:
     """Kill a debate under a ceiling; return the first error."""
-    with priced_place(folder) as here:
+    with priced_sandbox(folder) as here:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
         if too_much := excess_error(kills, here):
             return too_much
@@ -121,7 +121,7 @@ def debate_error(system: str, kills: Kills, folder: Path) -> str:
 
 def evaluation_error(kills: Kills, folder: Path) -> str:
     """Kill an evaluation under a ceiling; return the first error."""
-    with priced_place(folder) as here:
+    with priced_sandbox(folder) as here:
         data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
         words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
         words += ["--logs", str(here.folder / "logs"), "--at-once", "4"]
@@ -154,7 +154,7 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
 
 def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, Any], folder: Path) -> str:
     """Run a debate under a ceiling at an endpoint that loses replies; return the first error."""
-    with priced_place(folder, [rule]) as here:
+    with priced_sandbox(folder, [rule]) as here:
         ended = here.verify(system, timeout=1, attempts=9, **{ceiling: most})
         case = f"{system}, {ceiling} {most}, {rule}"
         refused = ended.code == 2 and not here.served() and ceiling in ended.errors

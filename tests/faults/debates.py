@@ -59,14 +59,14 @@ def stored_in(home: Path, claim: str = "") -> list[Entry]:
 
 
 @dataclass
-class Place:
+class Sandbox:
     """The environment of debates: an endpoint, a folder for files, and additional environment variables."""
 
     stub: StubEndpoint
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
     process: ClassVar[Callable[..., subprocess.Popen[str]]] = subprocess.Popen
-    """Starts processes; tests replace it by a quicker way."""
+    """Starts processes; tests replace it by a faster function."""
 
     @property
     def out(self) -> Path:
@@ -77,7 +77,7 @@ class Place:
         """Start a command of moot, or another program."""
         here = {"MOOT_HOME": str(self.folder / "home"), "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "sk-stub"}
         pipe = subprocess.PIPE
-        return Place.process(
+        return Sandbox.process(
             [*program, *words],
             stdin=subprocess.DEVNULL,
             stdout=pipe,
@@ -142,8 +142,10 @@ class Ended:
 
 
 @contextmanager
-def place(folder: Path, rules: Sequence[dict[str, Any]] = (), latency_ms: float = 0, **options: Any) -> Iterator[Place]:
+def sandbox(
+    folder: Path, rules: Sequence[dict[str, Any]] = (), latency_ms: float = 0, **options: Any
+) -> Iterator[Sandbox]:
     """Run an endpoint for debates in a new folder."""
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", list(rules), latency_ms, **options) as stub:
-        yield Place(stub, folder)
+        yield Sandbox(stub, folder)

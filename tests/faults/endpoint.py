@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.latency import RULES, SETTINGS
-from tests.faults.debates import IN_PYTHON, READERS, Ended, Place, place, words_of
+from tests.faults.debates import IN_PYTHON, READERS, Ended, Sandbox, sandbox, words_of
 from tests.faults.record import Fault, Result, first_failed
 
 Rule = dict[str, Any]
@@ -20,11 +20,11 @@ UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
-"""A fixed selection. Without it, a second request would draw another selection, because it quotes the first reply and
-replies are drawn from their prompts; other evidence could then change the verdict.
+"""A fixed selection. Without it, a second request would draw another selection, because that request quotes the first
+reply, and replies are drawn from their prompts; other evidence could then change the verdict.
 """
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
-"""Response bodies that are cut off, or no reply."""
+"""Response bodies that are cut off or contain no reply."""
 
 
 def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Callable[[Path, bool], Result]:
@@ -37,11 +37,11 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
     """
 
     def cause(folder: Path, quick: bool) -> Result:
-        with place(folder / "without", scripted) as here:
+        with sandbox(folder / "without", scripted) as here:
             undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         more, wrong = 0, ""
         for number, rule in enumerate(rules):
-            with place(folder / f"with-{number}", [rule, *scripted]) as here:
+            with sandbox(folder / f"with-{number}", [rule, *scripted]) as here:
                 ended = here.verify(SYSTEM, **settings)
                 more += here.served() - calls
             wrong = wrong or first_failed(
@@ -58,10 +58,10 @@ def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callab
 
     def cause(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
-        with place(folder / "without") as here:
+        with sandbox(folder / "without") as here:
             undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         for number, rule in enumerate(rules):
-            with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
+            with sandbox(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
                 ended = here.verify(SYSTEM, **settings)
                 wrong = wrong or wrong_failure(ended, kinds)
                 ended = here.verify(SYSTEM, **settings)
@@ -94,7 +94,7 @@ def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable
     def cause(folder: Path, quick: bool) -> Result:
         wrong = ""
         for number, rule in enumerate(rules):
-            with place(folder / str(number), [rule]) as here:
+            with sandbox(folder / str(number), [rule]) as here:
                 wrong = wrong or wrong_failure(here.verify(SYSTEM, **settings), kinds)
         return Result(len(rules), UNFINISHED, wrong)
 
@@ -112,10 +112,10 @@ def wrong_failure(ended: Ended, kinds: set[str]) -> str:
 
 def fail_judge_at_end(folder: Path, quick: bool) -> Result:
     """Run a debate whose judge's model fails at the end."""
-    with place(folder / "without") as here:
+    with sandbox(folder / "without") as here:
         calls = run_with_own_judge(here).document["usage"]["calls"]  # type: ignore[index]
         undisturbed = here.served()
-    with place(folder / "with", [{"model": "stub-judge", "status": 500, "times": 3}]) as here:
+    with sandbox(folder / "with", [{"model": "stub-judge", "status": 500, "times": 3}]) as here:
         first = run_with_own_judge(here)
         refused = 3
         done = run_with_own_judge(here)
@@ -126,7 +126,7 @@ def fail_judge_at_end(folder: Path, quick: bool) -> Result:
     return Result(1, f"{max(0, repaid)} of {calls} calls paid again", wrong)
 
 
-def run_with_own_judge(here: Place) -> Ended:
+def run_with_own_judge(here: Sandbox) -> Ended:
     """Run a debate whose judge has its own model; its debaters disagree, so the judge is called."""
     return here.verify("tool_mad", models={"judge": "openai:stub-judge"}, max_rounds=1, scoring="all_rounds")
 
@@ -134,8 +134,8 @@ def run_with_own_judge(here: Place) -> Ended:
 def overload_by_processes(folder: Path, quick: bool) -> Result:
     """Run many debates with an endpoint that limits calls at once and refuses the rest."""
     number = 4 if quick else 8
-    with place(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
-        starts = [Place(here.stub, folder / str(n)) for n in range(number)]
+    with sandbox(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
+        starts = [Sandbox(here.stub, folder / str(n)) for n in range(number)]
         for each in starts:
             each.folder.mkdir()
         running = [(each, each.start(*words_of(SYSTEM), "--out", str(each.out))) for each in starts]
@@ -150,7 +150,7 @@ def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
     def cause(folder: Path, quick: bool) -> Result:
         number = 8 if quick else DEBATES
         options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
-        with place(folder, RULES, latency_ms=30, **options) as here:
+        with sandbox(folder, RULES, latency_ms=30, **options) as here:
             outs = [folder / f"documents-{n}.json" for n in range(processes)]
             settings = {**SETTINGS, "debaters": READERS, "embedder": "openai:stub-embedding"}
             given = {"graph": "tool_mad", "settings": settings, "mode": "off"}
@@ -171,9 +171,9 @@ def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
     return cause
 
 
-def ask_for_hours(folder: Path, quick: bool) -> Result:
+def refuse_for_hours(folder: Path, quick: bool) -> Result:
     """Run debates, one after another in a home, with an endpoint that refuses the first call for two hours."""
-    with place(folder, [{"status": 429, "retry_after": "7200"}]) as here:
+    with sandbox(folder, [{"status": 429, "retry_after": "7200"}]) as here:
         ended = [here.verify("standard_prompting") for _ in range(3)]
         sent = here.served()
         (file,) = (folder / "home" / "waits").iterdir()
@@ -200,7 +200,7 @@ FAULTS = [
         "429 for hours",
         "the endpoint asks the first of three processes to wait for two hours",
         "a typed error; the others send no call, and name the file to delete if the endpoint accepts calls again",
-        ask_for_hours,
+        refuse_for_hours,
     ),
     Fault(
         "429 under load",

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from tests.evals.test_solver import claims
-from tests.faults.debates import place
+from tests.faults.debates import sandbox
 from tests.faults.kills import LATENCY_MS
 from tests.faults.record import Fault, Result, first_failed
 
@@ -21,7 +21,7 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
     times, draw, repaid, wrong = 3 if quick else 9, random.Random(21), 0, ""
     for number in range(times):
         by = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]
-        with place(folder / str(number), latency_ms=LATENCY_MS) as here:
+        with sandbox(folder / str(number), latency_ms=LATENCY_MS) as here:
             data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
             words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--json"]
             words += ["--model", "openai:stub", "--logs", str(here.folder / "logs"), "--at-once", str(AT_ONCE)]

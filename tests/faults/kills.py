@@ -20,10 +20,10 @@ from moot.core.ledger.records import FAILED, Entry
 from moot.core.ledger.values import unpack
 
 from tests.conftest import CLAIM, StubEndpoint
-from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
+from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Sandbox, sandbox, settings_of, words_of
 
-Start = Callable[[str, Place], "subprocess.Popen[str]"]
-"""A function that starts a debate of a system in a `Place`."""
+Start = Callable[[str, Sandbox], "subprocess.Popen[str]"]
+"""A function that starts a debate of a system in a `Sandbox`."""
 LATENCY_MS = 60
 """The duration of a call: long enough that some are in flight when a debate is killed."""
 
@@ -93,7 +93,7 @@ def moments(number: int, seed: int) -> Iterator[Moment]:
 @cache
 def undisturbed(system: str, folder: Path) -> Undisturbed:
     """Run a debate without a kill."""
-    with place(folder / f"undisturbed-{system}", latency_ms=LATENCY_MS) as here:
+    with sandbox(folder / f"undisturbed-{system}", latency_ms=LATENCY_MS) as here:
         started = time.monotonic()
         ended = here.verify(system)
         if ended.code:
@@ -102,17 +102,17 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
         return Undisturbed(ended.verdict, here.served(), sent_by(here.stub.calls()), seconds)
 
 
-def start_by_command(system: str, here: Place) -> subprocess.Popen[str]:
+def start_by_command(system: str, here: Sandbox) -> subprocess.Popen[str]:
     """Start a debate with ``moot verify``."""
     return here.start(*words_of(system), "--out", str(here.out))
 
 
-def start_by_resume(system: str, here: Place) -> subprocess.Popen[str]:
+def start_by_resume(system: str, here: Sandbox) -> subprocess.Popen[str]:
     """Resume a debate with ``moot verify --resume``, which names neither system nor settings."""
     return here.start("verify", CLAIM, "--resume", "--out", str(here.out))
 
 
-def start_in_python(system: str, here: Place) -> subprocess.Popen[str]:
+def start_in_python(system: str, here: Sandbox) -> subprocess.Popen[str]:
     """Start the same debate in a Python process that records it."""
     chosen = {"model": "openai:stub", **settings_of(system)}
     given = {"graph": system, "settings": chosen, "claims": [CLAIM], "mode": "record", "out": str(here.out)}
@@ -130,7 +130,7 @@ def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: S
     """
     reference = undisturbed(moment.system, folder)
     name = f"{moment.system}-{moment.signal.name}-{moment.unit}-{moment.share:.6f}"
-    with place(folder / name, latency_ms=LATENCY_MS) as here:
+    with sandbox(folder / name, latency_ms=LATENCY_MS) as here:
         process = start(moment.system, here)
         wait_for(moment, reference, here, process)
         before = here.served()
@@ -177,7 +177,7 @@ def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]
     return f"replies were used but not stored: {sorted(lost)}" if lost else ""
 
 
-def wait_for(moment: Moment, reference: Undisturbed, here: Place, process: Any) -> None:
+def wait_for(moment: Moment, reference: Undisturbed, here: Sandbox, process: Any) -> None:
     """Wait for the moment, or for the end of the debate."""
     if moment.unit == "time":
         with suppress(subprocess.TimeoutExpired):
@@ -194,7 +194,7 @@ def in_flight(stub: StubEndpoint) -> int:
 
 
 def exit_error(ended: Ended, moment: Moment) -> str:
-    """The error if a process ended neither by its signal nor normally before it; else empty."""
+    """Empty if a process was ended by its signal, or had finished before it; else the error."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

@@ -12,7 +12,7 @@ from moot.transcript.report.report import report
 
 from tests.conftest import CLAIM, UNSTORED_BYTECODE
 from tests.faults import kills
-from tests.faults.debates import SYSTEMS, Ended, place, words_of
+from tests.faults.debates import SYSTEMS, Ended, sandbox, words_of
 from tests.faults.endpoint import SYSTEM, UNFINISHED, Rule, wrong_failure
 from tests.faults.record import Fault, Result, first_failed
 
@@ -44,7 +44,7 @@ def kill_indexing(folder: Path, quick: bool) -> Result:
     times, number, wrong = 2 if quick else 6, 3000, ""
     for one in range(times):
         by = (signal.SIGKILL, signal.SIGTERM)[one % 2]
-        with place(folder / str(one)) as here:
+        with sandbox(folder / str(one)) as here:
             file = here.folder / "texts.jsonl"
             file.write_text(
                 "".join(
@@ -71,7 +71,7 @@ def damage_index(folder: Path, quick: bool) -> Result:
     """Overwrite, cut off or remove files of a corpus."""
     wrong, times = "", 0
     for damage in ("overwritten", "cut", "gone"):
-        with place(folder / damage) as here:
+        with sandbox(folder / damage) as here:
             file = here.folder / "texts.txt"
             file.write_text("Monotremes lay eggs.")
             made = here.run("index", str(file), "--corpus", "texts", *ENCODER)
@@ -91,13 +91,13 @@ def damage_index(folder: Path, quick: bool) -> Result:
 
 def fail_searches(folder: Path, quick: bool) -> Result:
     """Run a debate whose source fails."""
-    with place(folder) as here:
+    with sandbox(folder) as here:
         ended = here.verify(SYSTEM, sources=[DOWN])
     return Result(1, UNFINISHED, source_error(ended))
 
 
 def source_error(ended: Ended) -> str:
-    """The error if a debate neither fails with a clear error nor continues with a warning; else empty."""
+    """Empty if a debate fails with a clear error or continues with a warning; else the problem."""
     document = ended.document or {}
     reported = bool(document.get("warnings")) or bool(document.get("error"))
     return first_failed(
@@ -114,7 +114,7 @@ def fill_disk(folder: Path, quick: bool) -> Result:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    with place(folder) as here:
+    with sandbox(folder) as here:
         here.environment |= UNSTORED_BYTECODE
         here.out.write_text('{"old": true}')
         words = [*words_of(SYSTEM), "--ledger", "off", "--json", "--out", str(here.out)]
@@ -137,7 +137,7 @@ def fill_ledger_disk(folder: Path, quick: bool) -> Result:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-        with place(folder / str(size)) as here:
+        with sandbox(folder / str(size)) as here:
             here.environment |= UNSTORED_BYTECODE
             ended = here.end(here.start(*words_of(SYSTEM), "--out", str(here.out), preexec_fn=limit_files))
             asked, warned = here.served(), str((ended.document or {}).get("warnings"))
@@ -153,7 +153,7 @@ def fill_ledger_disk(folder: Path, quick: bool) -> Result:
 
 def run_twice(folder: Path, quick: bool) -> Result:
     """Run the same command twice at the same time, and index the same texts twice."""
-    with place(folder, latency_ms=20) as here:
+    with sandbox(folder, latency_ms=20) as here:
         running = [here.start(*words_of(SYSTEM), "--json") for _ in range(2)]
         ended = [here.end(process) for process in running]
         verdicts = {json.loads(one.stdout or "{}").get("answer") for one in ended}
@@ -170,7 +170,7 @@ def run_twice(folder: Path, quick: bool) -> Result:
 
 def inject_text(folder: Path, quick: bool) -> Result:
     """Give a text that imitates a part of the prompt."""
-    with place(folder) as here:
+    with sandbox(folder) as here:
         file = here.folder / "given.txt"
         file.write_text(INJECTED)
         ended = here.verify(SYSTEM, "--given", str(file))
@@ -186,7 +186,7 @@ def inject_text(folder: Path, quick: bool) -> Result:
 
 def send_oversized_input(folder: Path, quick: bool) -> Result:
     """Give a claim of 100,000 characters, then a text of 5 MB."""
-    with place(folder) as here:
+    with sandbox(folder) as here:
         long = words_of(SYSTEM)
         long[1] = CLAIM * 2500
         claim = here.run(*long)
@@ -214,7 +214,7 @@ def repeat_key(folder: Path, quick: bool) -> Result:
         {"fields": {"rationale": key, "query": key, "problem": key, "reason": key, "citations": cites}},
     )
     for number, rule in enumerate(rules):
-        with place(folder / str(number), [rule]) as here:
+        with sandbox(folder / str(number), [rule]) as here:
             here.environment["OPENAI_API_KEY"] = key
             note = here.folder / "note.jsonl"
             note.write_text(json.dumps({"id": "note", "text": f"Once somebody wrote {key} on a wall."}))

@@ -23,7 +23,7 @@ from tests.faults.kills import LATENCY_MS, calls_of, sent_by, stored_by, unstore
 from tests.faults.record import Fault, Result, first_failed
 from tests.serving import Server, plant, running
 
-NAMED = SHELF.removeprefix("langchain:")
+ALLOWED_SOURCES = SHELF.removeprefix("langchain:")
 DEBATES = "/moot/api/debates"
 ROLES = ("rag", "search", "scorer", "judge")
 RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
@@ -42,7 +42,7 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
     """``moot serve`` with its home in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["-c", "from moot.cli.main import run; run()", "serve", "--port", str(port := free_port())]
-    yield from running(command, folder, port, stub, MOOT_LANGCHAIN_SOURCES=NAMED, PYTHONPATH=str(ROOT))
+    yield from running(command, folder, port, stub, MOOT_LANGCHAIN_SOURCES=ALLOWED_SOURCES, PYTHONPATH=str(ROOT))
 
 
 def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.conftest import StubEndpoint
-from tests.faults.debates import Place
+from tests.faults.debates import Sandbox
 from tests.faults.endpoint import ONE_ATTEMPT, SYSTEM, UNFINISHED, wrong_failure
 from tests.faults.record import Fault, Result
 
@@ -47,7 +47,7 @@ def run_with_drip(folder: Path, quick: bool) -> Result:
     """Run a debate with an endpoint that drips."""
     folder.mkdir(parents=True)
     with dripping_endpoint() as url:
-        ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE_ATTEMPT)
+        ended = Sandbox(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE_ATTEMPT)
     return Result(1, UNFINISHED, wrong_failure(ended, {"timeout"}))
 
 

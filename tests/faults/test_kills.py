@@ -10,17 +10,17 @@ import pytest
 from moot.nodes._models.speaker import repeat_request
 
 from tests.faults.ceilings import Kills, debate_error, evaluation_error
-from tests.faults.debates import SYSTEMS, Place, place, words_of
+from tests.faults.debates import SYSTEMS, Sandbox, sandbox, words_of
 from tests.faults.kills import Moment, kill, moments, sent_by, start_by_resume, stored_by
 from tests.forked import start
 
-AGAIN = repeat_request("").splitlines()[0]
+REPEAT_REQUEST = repeat_request("").splitlines()[0]
 """The first line of the request for a usable reply."""
 
 
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Place, "process", start)
+    monkeypatch.setattr(Sandbox, "process", start)
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +40,9 @@ def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> 
 
 
 def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
-    """The first replies of three agents are unusable. One correction never returns, so the debate cannot continue."""
-    rules = [{"match": AGAIN, "delay_ms": 600_000, "times": 1}, {"reply": "No JSON.", "times": 3}]
-    with place(tmp_path / "here", rules) as here:
+    """The first replies of three agents are unusable. One repeated request is never answered, so the debate stops."""
+    rules = [{"match": REPEAT_REQUEST, "delay_ms": 600_000, "times": 1}, {"reply": "No JSON.", "times": 3}]
+    with sandbox(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
         while here.served(6) < 6 or stored_by(here.stored()).chats < 5:
@@ -52,11 +52,11 @@ def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
         here.end(process)
         assert here.end(here.start(*words)).code == 0
         assert sent_by(here.stub.calls()) == stored_by(here.stored())  # the endpoint logs answered calls only
-        assert "".join(here.stub.prompts()).count(AGAIN) == 4
+        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4
 
 
 def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
-    with place(tmp_path / "here", latency_ms=300) as here:
+    with sandbox(tmp_path / "here", latency_ms=300) as here:
         words = [*words_of("proclaim", max_calls=14), "--out", str(here.out)]
         for killed_after in (5, 3):
             before, process = here.served(), here.start(*words)
@@ -68,7 +68,7 @@ def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> 
         sent = [call for call in here.stub.calls() if call["kind"] == "chat"]
     document = ended.document or {}
     assert (ended.code, document["status"], document["stop_reason"]) == (0, "done", "budget_exhausted")
-    assert len(document["calls"]) < len(sent) <= 14  # some were lost
+    assert len(document["calls"]) < len(sent) <= 14  # the replies of some were lost
     assert document["usage"]["ceilings"]["max_calls"] == {"ceiling": 14, "spent": 14}
 
 

@@ -1,4 +1,4 @@
-"""Classes of faults that existing tests cover with a real server; ``make faults`` runs these tests."""
+"""Classes of faults that existing tests and `tests.import_race` cover; ``make faults`` runs these."""
 
 from __future__ import annotations
 

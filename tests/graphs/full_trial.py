@@ -59,7 +59,7 @@ def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[F
 
 # --- the script of a full trial ---------------------------------------------------------------------------------------
 
-COURSE = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
+ALL_ROUNDS = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
 """The scripted rounds; with ``max_rounds=2`` the primary debate's third round is not reached."""
 RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
 """The exhibits that judges read after two rounds: by weight, then in the order of discovery, then the disputed ones."""
@@ -162,8 +162,8 @@ def full_trial() -> list[Rule]:
         ),
         *argues("plaintiff", default_argument("plaintiff", 2), default_argument("plaintiff", 3)),
         *reflections,
-        *experts(*COURSE),
-        *critics(*COURSE),
+        *experts(*ALL_ROUNDS),
+        *critics(*ALL_ROUNDS),
         *default_rules(),
     ]
 

@@ -32,5 +32,5 @@ class Poisoned(BaseRetriever):
         return self.finds
 
 
-copies, late_copy = Poisoned(finds=COPIES), Poisoned(finds=COPIES[1:])
+copies, later_copies = Poisoned(finds=COPIES), Poisoned(finds=COPIES[1:])
 mixed = Poisoned(finds=[*COPIES, *OTHERS])

@@ -14,7 +14,7 @@ CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 ANSWERS = {"S": "SUPPORTS", "R": "REFUTES", "N": "NOT ENOUGH INFO"}
 UNPARSED, DOWN = "-", "x"
 MARK = re.compile(r"\b([a-z]\d+r\d+)\.")
-N_AGENTS = (
+N_AGENT_GRAPHS = (
     "cortex_debate",
     "multi_agent_voting",
     "society_of_minds",
@@ -57,7 +57,7 @@ def script(
         rounds: for each round, each agent's answer: a letter of `ANSWERS`, a text, `UNPARSED` or `DOWN`.
         sure: the agents' confidences by round.
         first: the number of the first round.
-        roles: the agents' names, by default their numbers'.
+        roles: the agents' names, by default ``agent-1``, ``agent-2``, ...
         claim: the claim of the debate, if an endpoint serves several debates.
     """
     rules = []
@@ -104,7 +104,7 @@ def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: 
 
 
 def marks(prompt: str) -> str:
-    """The words of answers that a prompt contains, in order: ``a2r3`` for agent 2's answer in round 3."""
+    """The words that identify the answers in a prompt, in order: ``a2r3`` for agent 2's answer in round 3."""
     return " ".join(sorted(MARK.findall(prompt)))
 
 

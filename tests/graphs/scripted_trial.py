@@ -39,7 +39,7 @@ STEPS = {
     "close": "`close`",
 }
 """A pattern for each step that identifies its prompts among those of counsel and court."""
-MOST = 10
+SCRIPTED_ROUNDS = 10
 """The number of rounds with scripted arguments."""
 
 # --- exhibits ---------------------------------------------------------------------------------------------------------
@@ -212,9 +212,9 @@ def default_rules() -> list[Rule]:
     arguments = [
         r
         for side, phase in both
-        for r in argues(side, *(default_argument(side, n, phase) for n in range(1, MOST + 1)), phase=phase)
+        for r in argues(side, *(default_argument(side, n, phase) for n in range(1, SCRIPTED_ROUNDS + 1)), phase=phase)
     ]
-    swings = [r for side, phase in both for r in reflects(side, *[0.2, 0.8] * (MOST // 2), phase=phase)]
+    swings = [r for side, phase in both for r in reflects(side, *[0.2, 0.8] * (SCRIPTED_ROUNDS // 2), phase=phase)]
     silence = [
         rule("(plaintiff|defense)", STEPS["challenge"], fields={"challenges": []}),
         rule("(plaintiff|defense)", STEPS["gap"], fields={"gap": "Anything else."}),
@@ -290,8 +290,7 @@ SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""Searches whose results are redundant by two thirds, which is too few to end the search; their mean novelty is
-0.0667."""
+"""Searches in which two of three results are redundant, too few to end the search; their mean novelty is 0.0667."""
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}
 
@@ -358,4 +357,4 @@ def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: st
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 
-LEAST: dict[str, Any] = {"max_rounds": 1, "role_switch": False}
+ONE_ROUND: dict[str, Any] = {"max_rounds": 1, "role_switch": False}

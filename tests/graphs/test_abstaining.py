@@ -18,12 +18,12 @@ from tests.conftest import DEMO, MODELS, StartStub, reading_demo, says
 GIVEN = [{"text": "The mill in the valley had two bells.", "title": "The mill"}]
 ASKED: Mapping[str, Any] = {"claim": "Who built the mill?", "task": "short_answer", "given": GIVEN}
 VANILLA = [{"name": "rag"}, {"name": "search"}]
-TALKERS = {**MODELS, "equivalence": "openai:stub-equivalence"}
+ALL_MODELS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 
 
 async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **settings: Any) -> dict[str, Any]:
     system = load_graph(name)
-    quick = {"scoring": "consensus_only", "debaters": VANILLA, "max_rounds": 1, "models": TALKERS}
+    quick = {"scoring": "consensus_only", "debaters": VANILLA, "max_rounds": 1, "models": ALL_MODELS}
     known = {**quick, **settings} if name == "tool_mad" else {**reading_demo(system.settings), **settings}
     document: dict[str, Any] = await system.graph.ainvoke(dict(asked), context=system.settings.model_validate(known))
     return document
@@ -50,7 +50,7 @@ async def test_agents_agree_if_all_abstain(start_stub: StartStub, other: str) ->
     assert ABSTENTION in stub.prompts("rag")[0]
 
 
-async def test_an_abstention_is_not_compared_with_answers_by_a_model(start_stub: StartStub) -> None:
+async def test_no_model_compares_an_abstention_with_an_answer(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", ABSTENTION), says("search", "Ada"), says("judge", "Ada")])
     document = await debate()
     assert (document["answer"], document["stop_reason"]) == ("Ada", "max_rounds")
@@ -62,7 +62,7 @@ async def test_an_abstention_is_not_compared_with_answers_by_a_model(start_stub:
 
 async def test_a_judge_may_abstain(start_stub: StartStub) -> None:
     start_stub([says("rag", "Bea"), says("search", "Ada"), says("judge", "Insufficient evidence.")])
-    document = await debate(models={**TALKERS, "equivalence": "openai:stub-none"})
+    document = await debate(models={**ALL_MODELS, "equivalence": "openai:stub-none"})
     assert (document["answer"], document["raw_verdict"], document["stop_reason"]) == (None, ABSTENTION, "max_rounds")
 
 

@@ -30,10 +30,13 @@ VOTES = {
     "-RSS": "SUPPORTS",
     "--N": ANSWERS["N"],
 }
-"""The winner: the majority, or in a tie the answer of the earliest agent; unparsable replies are no votes."""
+"""Answers, one letter per agent, and the winner: the majority, or in a tie the answer of the earliest agent.
+
+Unparsable replies are no votes.
+"""
 
 
-async def test_voters_hear_no_other_and_a_tie_goes_to_the_first_agent(start_stub: StartStub) -> None:
+async def test_voters_do_not_hear_each_other_and_a_tie_goes_to_the_first_agent(start_stub: StartStub) -> None:
     cases = claims(VOTES)
     stub = start_stub([r for claim, given in cases.items() for r in script(given, claim=claim)])
     for claim, given in cases.items():
@@ -133,7 +136,7 @@ def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(("size", "groups"), [(2, ["12", "345"]), (3, ["123", "45"])])
-async def test_groups_hear_their_members_and_all_groups_summaries(
+async def test_agents_hear_their_own_group_and_the_summaries_of_all_groups(
     start_stub: StartStub, size: int, groups: list[str]
 ) -> None:
     stub = start_stub([*script("SRNRS", "RRSSN", "NNSSS", "NNSSS"), *group_summaries(groups, 4)])

@@ -1,4 +1,4 @@
-"""Budgets of every system that runs in rounds: when they stop it, its verdict, and which budgets are refused."""
+"""Budgets that are refused: prices are missing, a reply has no token counts, or the value is out of range."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ AGREED = [
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}
 """Roles that only some sources and tasks need."""
 IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
-NEVER = 10_000_000
+AMPLE_BUDGET = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 
 
@@ -148,7 +148,7 @@ async def test_the_next_debate_on_a_thread_has_its_own_budget(start_stub: StartS
     graph = builder.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     reasons = []
-    for settings in ({"budget": 1_900}, {}, {"budget": NEVER}):
+    for settings in ({"budget": 1_900}, {}, {"budget": AMPLE_BUDGET}):
         context = SocietySettings.model_validate({"model": "openai:stub", **settings})
         document = await graph.ainvoke({"claim": CLAIM}, thread, context=context)
         reasons.append((document["stop_reason"], document["rounds"]))

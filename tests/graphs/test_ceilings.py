@@ -85,7 +85,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
     assert plain.requests() == []
 
 
-async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
+async def test_a_trial_that_reaches_its_ceiling_ends_with_a_verdict(stub: StubEndpoint) -> None:
     document = await spend("proclaim", [], budget=20_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert tokens_spent(document) <= 21_000

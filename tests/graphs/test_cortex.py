@@ -33,7 +33,7 @@ PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
 def by_number(by_agent: dict[str, Any]) -> dict[str, Any]:
-    """Replace names of agents by numbers, and floats by approximate ones, in a nested value."""
+    """Replace the names of agents by their numbers in the keys of a nested dictionary."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
     return {k: by_number(v) if isinstance(v, dict) else v for k, v in value.items()}
 
@@ -93,7 +93,7 @@ async def test_a_debate_reproduces_the_worked_example(start_stub: StartStub) -> 
     assert warning_kinds(document, but=()) == ["unknown_model_size"]
 
 
-async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) -> None:
+async def test_similarity_is_computed_from_answers_and_reasons(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "SRR", "RRS", "SRN", sure=[*CONFIDENCES, (0.1, 0.2, 0.95)], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=3)
     assert outline(document)[1:4] == (None, "max_rounds", 3)
@@ -160,12 +160,12 @@ async def test_two_agents_always_hear_each_other(start_stub: StartStub) -> None:
     check_prompts(stub, document)
 
 
-async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartStub) -> None:
+async def test_an_agent_with_an_unparsable_reply_keeps_its_last_confidence(start_stub: StartStub) -> None:
     stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), CONFIDENCES[2]], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     first, second = document["graphs"]
     assert by_number(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
-    assert by_number(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 if it had none before
+    assert by_number(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 without an earlier confidence
     assert by_number(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
     assert by_number(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)

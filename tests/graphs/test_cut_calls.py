@@ -1,4 +1,4 @@
-"""Calls that `max_seconds` cuts: the document says whether they were sent, and ceilings count what was reserved."""
+"""Calls that `max_seconds` cuts: the document says whether they were sent, and their reserved tokens count as spent."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_call_that_waited_for_its_turn_was_not_made(start_stub: StartStu
     assert document["usage"]["ceilings"]["budget"]["spent"] == sum(sent["reserved"].values())
 
 
-async def test_a_call_that_failed_and_was_not_repeated_is_not_reserved(start_stub: StartStub) -> None:
+async def test_a_failed_call_that_is_not_repeated_keeps_no_reservation(start_stub: StartStub) -> None:
     start_stub([{"status": 429, "retry_after": "30"}])
     document = await spend("standard_prompting", [], max_seconds=2, budget=20_000, max_wait=300)
     [call] = document["calls"]
@@ -99,7 +99,7 @@ async def test_a_resumed_debate_counts_calls_that_were_not_awaited(
     assert spent == tokens_of(second["calls"]) + sum(cut["reserved"].values())
 
 
-async def test_a_replay_says_the_same_of_calls_that_were_not_awaited(
+async def test_a_replay_reports_calls_that_were_not_awaited_like_the_recorded_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
@@ -113,7 +113,7 @@ async def test_a_replay_says_the_same_of_calls_that_were_not_awaited(
     assert replayed["usage"]["ceilings"]["budget"] == made["usage"]["ceilings"]["budget"]
 
 
-async def test_a_second_request_that_was_refused_was_not_begun(
+async def test_a_second_request_that_a_ceiling_refuses_is_reported_as_not_called(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))

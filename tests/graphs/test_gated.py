@@ -18,9 +18,9 @@ from moot.transcript import Live, lines
 from tests.conftest import CLAIM, StartStub
 
 NEWS = {"retriever": "bm25:demo-news"}
-FIRST = [{"name": "one", **NEWS}, {"name": "two", "retriever": "bm25:demo-encyclopaedia"}]
+GATE_AGENTS = [{"name": "one", **NEWS}, {"name": "two", "retriever": "bm25:demo-encyclopaedia"}]
 DEBATERS = [{"name": "rag", "retriever": "bm25:demo-news"}, {"name": "search", "retriever": "bm25:demo-news"}]
-OFF = {"debaters": DEBATERS, "scoring": "consensus_only", "max_rounds": 2}
+TOOL_MAD_SETTINGS = {"debaters": DEBATERS, "scoring": "consensus_only", "max_rounds": 2}
 LETTER = {"id": "letter-1", "text": "The platypus lays one to three eggs.", "url": "https://a.org/1"}
 NOTE = {"id": "note-2", "text": "A note says that monotremes hatch from eggs.", "url": "https://b.org/2"}
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": "The platypus lays one to three eggs"}]}
@@ -34,8 +34,12 @@ def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
 
 def settings_of(**settings: Any) -> Any:
     system = load_graph("gated")
-    debate = {**OFF, **settings.pop("debate_settings", {})} if settings.get("debate", "tool_mad") == "tool_mad" else {}
-    plain = {"agents": FIRST, "query_formulation": False, "attempts": 1, "model": "openai:stub", "k": 2}
+    debate = (
+        {**TOOL_MAD_SETTINGS, **settings.pop("debate_settings", {})}
+        if settings.get("debate", "tool_mad") == "tool_mad"
+        else {}
+    )
+    plain = {"agents": GATE_AGENTS, "query_formulation": False, "attempts": 1, "model": "openai:stub", "k": 2}
     kind = checked_settings(system.settings, {**plain, "debate_settings": debate, **settings})
     roles = {role: f"openai:stub-{role}" for role in kind.roles()}
     return checked_settings(system.settings, {**plain, "debate_settings": debate, "models": roles, **settings})

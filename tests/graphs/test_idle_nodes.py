@@ -53,7 +53,7 @@ def review(state: Any, settings: Any) -> bool:
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
-    """If a router followed directly, each speaker would call it; so the idle node is entered."""
+    """If the idle node were skipped, each speaker would call its router. So an idle node before a router runs."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     for name, node in {
         "speak": Node(write_step),
@@ -79,7 +79,7 @@ async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(as
         assert entered == ["speak"] * 3 + ["review"] * (asked or not plain) + ["count"]
 
 
-def two_before(graph: DebateGraph) -> None:
+def add_two_nodes_and_router(graph: DebateGraph) -> None:
     """Add two parallel nodes before an idle node, and a router after it."""
     for name in ("one", "other"):
         graph.add_node(name, Node(write_step))
@@ -93,7 +93,7 @@ async def test_after_two_parallel_nodes_the_router_of_an_idle_node_is_called_onc
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("review", Node(write_step, idle=review))
     graph.add_node("count", Node(count_rounds))
-    two_before(graph)
+    add_two_nodes_and_router(graph)
     entered: list[str] = []
     async for updates in graph.compile().astream({"turns": [], "phase": "primary"}, stream_mode="updates"):
         entered += updates

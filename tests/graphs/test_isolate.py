@@ -157,7 +157,7 @@ async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_v
     assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)
 
 
-async def test_unusable_readers_do_not_vote_and_without_votes_there_is_no_verdict(
+async def test_readers_with_unusable_replies_do_not_vote_and_without_votes_there_is_no_verdict(
     start_stub: StartStub,
 ) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]

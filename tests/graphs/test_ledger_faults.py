@@ -1,4 +1,4 @@
-"""A ledger that cannot be written: an error before the first call; later, the debate finishes without it."""
+"""A ledger that cannot be written is an error before the first call; a running debate finishes without the ledger."""
 
 from __future__ import annotations
 

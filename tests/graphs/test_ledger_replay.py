@@ -130,7 +130,7 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     assert not any(call.get("from_ledger") for call in third["calls"])
 
 
-async def test_the_mode_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_the_reuse_mode_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
     paid = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
@@ -150,7 +150,7 @@ async def test_without_a_ledger_mode_nothing_is_stored(stub: StubEndpoint, ledge
 SOURCES = {"react": {"sources": ["bm25"]}}
 
 
-class Ends(AsyncCallbackHandler):
+class EndedRuns(AsyncCallbackHandler):
     """A callback handler that records each chat run that ends: name, tags, metadata, text, tokens."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubE
     settings = system.settings.model_validate({"model": "openai:stub", "corpus": "demo-news"} | SOURCES.get(name, {}))
     seen = []
     for mode in ("record", "replay"):
-        ends, streamed = Ends(), dict[Any, str]()
+        ends, streamed = EndedRuns(), dict[Any, str]()
         use = LedgerUse(mode, id=None if mode == "record" else (await ledger.debates())[0].id)
         with ledger_use(use):
             config: Any = {"callbacks": [ends]}

@@ -1,4 +1,4 @@
-"""Requests whose replies are lost: an endpoint may charge for them, so ceilings count what was reserved for each."""
+"""Requests whose replies are lost: an endpoint may charge for them, so ceilings count the tokens reserved for each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spent(document: dict[str, Any], name: str = "budget") -> float:
         *({"model": "slow", **fault} for fault in ({"status": 504}, {"raw": "{"}, {"raw": error_in_body(502)})),
     ],
 )
-async def test_a_repeated_call_counts_the_lost_reply_and_its_own(
+async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
     fault: dict[str, Any], start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub([{**fault, "times": 1}])
@@ -123,7 +123,7 @@ async def test_a_call_is_not_repeated_if_the_ceiling_leaves_too_little(start_stu
     assert 0 < spent(document) <= 3_000
 
 
-async def test_a_debate_whose_decision_is_lost_says_so_and_is_resumed_with_a_higher_ceiling(
+async def test_a_debate_whose_decision_is_lost_fails_and_is_resumed_with_a_higher_ceiling(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))

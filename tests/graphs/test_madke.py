@@ -236,7 +236,7 @@ async def test_the_summarisers_answer_is_the_verdict(start_stub: StartStub) -> N
         (QUESTION, CYLINDER, CONSTANT, "the speed of light"),
     ],
 )
-async def test_the_summarisers_new_answer_is_not_used(
+async def test_a_summarisers_answer_that_no_debater_gave_is_not_used(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, new: str
 ) -> None:
     both = [*talks(1, first), *talks(2, second), *judged(False)]
@@ -482,7 +482,7 @@ async def test_a_judge_without_a_usable_reply_finds_no_agreement(start_stub: Sta
         ("summariser", {"finish": "content_filter"}, "refused"),
     ],
 )
-async def test_no_verdict_is_made_up(start_stub: StartStub, role: str, rule: Rule, kind: str) -> None:
+async def test_a_failed_judge_or_summary_is_an_error(start_stub: StartStub, role: str, rule: Rule, kind: str) -> None:
     both = [*talks(1, CONSTANT), *talks(2, PLANCK)]
     start_stub([*both, {"model": f"stub-{role}", **rule}, *judged(True)])
     document = await debate(QUESTION, max_rounds=1, attempts=2)

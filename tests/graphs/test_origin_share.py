@@ -12,7 +12,7 @@ from moot.retrievers._origins import origins
 
 from tests.conftest import CLAIM, StartStub
 
-HERE = "langchain:tests.graphs.origin_shelf"
+SHELF = "langchain:tests.graphs.origin_shelf"
 FIELDS: dict[str, Any] = {
     "fields": {"answer": "REFUTES", "rationale": "So it says.", "query": "eggs", "citations": [], "selected": [1, 2, 3]}
     | {"premises": ["It lays eggs."], "relevance": 1, "credibility": 1, "gap": "Its young.", "needed": False}
@@ -40,12 +40,12 @@ def share_of_origin(document: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
-async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, name: str) -> None:
+async def test_five_copies_from_one_website_are_one_piece(start_stub: StartStub, name: str) -> None:
     stub = start_stub([FIELDS])
-    document = await run_debate(name, f"{HERE}:copies", max_origin_share=1)
+    document = await run_debate(name, f"{SHELF}:copies", max_origin_share=1)
     assert share_of_origin(document) == (5, 5)
     before = len(stub.prompts())
-    document = await run_debate(name, f"{HERE}:copies")
+    document = await run_debate(name, f"{SHELF}:copies")
     assert share_of_origin(document) == (1, 1)
     first, *others = document["evidence"]
     assert [all(r["left_out"] for r in piece["retrievals"]) for piece in others] == [True] * 4
@@ -64,7 +64,7 @@ async def test_pieces_of_other_origins_replace_those_beyond_the_limit(start_stub
     more: dict[str, Any] = (
         {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
     )
-    document = await run_debate(name, f"{HERE}:mixed", **more)
+    document = await run_debate(name, f"{SHELF}:mixed", **more)
     most, size = share_of_origin(document)
     assert size >= 4
     assert most <= size / 2
@@ -72,7 +72,7 @@ async def test_pieces_of_other_origins_replace_those_beyond_the_limit(start_stub
 
 async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(start_stub: StartStub) -> None:
     start_stub([FIELDS])
-    debaters = [{"name": "one", "retriever": f"{HERE}:copies"}, {"name": "two", "retriever": f"{HERE}:late_copy"}]
+    debaters = [{"name": "one", "retriever": f"{SHELF}:copies"}, {"name": "two", "retriever": f"{SHELF}:later_copies"}]
     document = await run_debate("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
     assert share_of_origin(document) == (2, 2)
     [judged] = [turn for turn in document["turns"] if turn["step"] == "judge"]
@@ -82,7 +82,7 @@ async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(
 async def test_given_texts_are_never_left_out(start_stub: StartStub) -> None:
     stub = start_stub([FIELDS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
-    document = await run_debate("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)
+    document = await run_debate("tool_mad", f"{SHELF}:mixed", given, k=3, max_rounds=1)
     assert [piece["url"] for piece in active_evidence(document["evidence"])].count("https://honest-1.org/1") == 1
     assert not [
         p for p in active_evidence(document["evidence"]) if p.get("url", "").startswith("https://www.planted.com")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
-NO_GRAPHS = [GRAPHS / name for name in ("__init__.py", "presets.py", "_registry.py", "_shared.py")]
-PAGES = sorted(path for path in GRAPHS.rglob("*.py") if path not in NO_GRAPHS)
-MOST = {
+OTHER_FILES = [GRAPHS / name for name in ("__init__.py", "presets.py", "_registry.py", "_shared.py")]
+GRAPH_FILES = sorted(path for path in GRAPHS.rglob("*.py") if path not in OTHER_FILES)
+MAX_LINES = {
     "tool_mad": 75,
     "madke": 80,
     "proclaim": 100,
@@ -20,7 +20,7 @@ MOST = {
     "group_debate": 56,
     "tool_mad_consistency": 50,
 }
-"""The maximum of lines of code in a file; 46 for all other systems."""
+"""The maximum number of lines of code in a file of these systems; 46 for all others."""
 PLUMBING = re.compile(r"""\[['"]error|get\(['"]error|\b(settings_of|runtime|open_node|close_node|question_or)\b""")
 
 
@@ -32,11 +32,11 @@ def docstring_lines(tree: ast.AST) -> Iterator[int]:
                 yield from range(part.lineno, (part.end_lineno or part.lineno) + 1)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(GRAPHS)))
-def test_a_graphs_file_is_short_and_contains_its_paper_only(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", GRAPH_FILES, ids=lambda file: str(file.relative_to(GRAPHS)))
+def test_a_graphs_file_is_short_and_contains_its_paper_only(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
     documented = set(docstring_lines(ast.parse(text)))
     code = [line for n, line in enumerate(text.splitlines(), 1) if n not in documented and line.split("#")[0].strip()]
-    system = page.relative_to(GRAPHS).parts[0].removesuffix(".py")
-    assert len(code) <= MOST.get(system, 46)
+    system = file.relative_to(GRAPHS).parts[0].removesuffix(".py")
+    assert len(code) <= MAX_LINES.get(system, 46)
     assert not [line for line in code if not line.startswith("from ") and PLUMBING.search(line)]

@@ -35,7 +35,7 @@ def review(i: int, j: int, r: int = 1, claim: str = "", **what: Any) -> Rule:
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-async def test_each_agent_reviews_every_other_answer_and_revises_its_own_by_reviews(
+async def test_each_agent_reviews_every_other_answer_and_then_revises_its_own(
     start_stub: StartStub, rounds: int
 ) -> None:
     stub = start_stub([*script("SRN", "RRN", "NNN"), *reviews(3, rounds)])

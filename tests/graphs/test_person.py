@@ -84,8 +84,8 @@ async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) 
     raise AssertionError(asked)
 
 
-def person_turn(document: Mapping[str, Any], step: str) -> list[Any]:
-    """The person's turn at a moment."""
+def person_turns(document: Mapping[str, Any], step: str) -> list[Any]:
+    """The person's turns at a moment."""
     turns = [t for t in document["turns"] if t["agent"] == "person"]
     return [turn for turn in turns if turn["step"] == f"review_{step}"]
 
@@ -122,7 +122,7 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
     stub = start_stub(RULES)
     document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
     assert document["status"] == "done"
-    assert [turn["remark"] for turn in person_turn(document, "remark")] == ["Mind the <echidna>."] * len(asked)
+    assert [turn["remark"] for turn in person_turns(document, "remark")] == ["Mind the <echidna>."] * len(asked)
     assert len({value["about"] for value in asked}) == len(asked) >= 1
     speakers = {
         t["agent"] for t in document["turns"] if t["step"] in ("respond", "argue") and t["round"] == document["rounds"]
@@ -150,7 +150,7 @@ async def test_after_a_persons_question_the_verdict_is_decided_again(
     document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
     assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]
     assert (document["status"], document["answer"]) == ("done", answer)
-    first, second = person_turn(document, "verdict")
+    first, second = person_turns(document, "verdict")
     assert (first["question"], first["proposed"]["verdict"], second["question"]) == ("Is it hearsay?", "SUPPORTS", None)
     (judge,) = {t["agent"] for t in document["turns"] if t["step"] in ("judge", "summarise")}
     assert models_shown(stub, "Is it hearsay?") == [f"stub-{judge}"]
@@ -178,7 +178,7 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
     """Check that the struck piece is recorded and in no later prompt, and that the added text is ordinary evidence."""
     struck = asked[0]["proposed"]["evidence"][0]
-    (turn,) = [t for t in person_turn(document, "evidence") if struck["id"] in t["struck"]]
+    (turn,) = [t for t in person_turns(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}
     assert known[struck["id"]]["struck"] is True
     assert document["status"] == "done"
@@ -227,12 +227,12 @@ async def test_all_queries_of_a_round_are_reviewed_together(start_stub: StartStu
     assert used["search"] == "egg-laying mammals"
     found = {r["query"] for piece in document["evidence"] for r in piece["retrievals"] if r["agent"] == "search"}
     assert found == {"egg-laying mammals"}
-    rag, search = person_turn(document, "queries")
+    rag, search = person_turns(document, "queries")
     assert (rag["queries"], search["queries"]) == ({}, {"search": "egg-laying mammals"})
     assert search["proposed"]["queries"] != search["queries"]
 
 
-async def test_a_trial_is_reviewed(start_stub: StartStub) -> None:
+async def test_a_person_changes_premises_queries_evidence_and_verdict_of_a_trial(start_stub: StartStub) -> None:
     stub = start_stub(
         [
             {"model": "judge-1", "match": "Is it hearsay", "fields": {"verdict": "NOT SUPPORTED"}},
@@ -267,7 +267,7 @@ async def test_a_reply_that_cannot_be_used_is_asked_for_again(start_stub: StartS
     replies = [{"remark": ""}, "no", {"strike": []}, {"remark": "Go on."}]
     document, asked = await debate("society_of_minds", lambda value: replies.pop(0), ask_person=["remark"])
     assert [bool(value.get("problem")) for value in asked] == [False, True, True, True]
-    assert [turn["remark"] for turn in person_turn(document, "remark")] == ["Go on."]
+    assert [turn["remark"] for turn in person_turns(document, "remark")] == ["Go on."]
     assert document["status"] == "done"
 
 

@@ -80,7 +80,7 @@ def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
     assert pools["retrieval", "retrieve_premise", 2]["evidence_ids"] == ids("H")
     assert pools["plaintiff", "retrieve", None]["query"] == "for #I #A9"
     assert pools["defense", "retrieve", None]["evidence_ids"] == ids("J B6")
-    # Each side's prompt shows the other's query.
+    # Each side's prompt shows the evidence that the other side's query found.
     assert pools["plaintiff", "challenge", None]["evidence_ids"] == ids("J B6")
     assert pools["defense", "challenge", None]["evidence_ids"] == ids("I A9")
     assert pools["plaintiff", "challenge", None]["challenges"] == [{"evidence_id": id_of("J"), "reason": "J is idle."}]
@@ -142,7 +142,7 @@ def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
     assert [(r["agent"], r.get("phase"), r["round"], r["query"], r["novelty"]) for r in k["retrievals"]] == [
         ("plaintiff", None, 1, "first #K #A8 #B exactly", 1),
         ("plaintiff", None, 2, "second #M #N #K exactly", 0),
-        # The pool of this debate starts empty; the defense's counsel searched.
+        # The switched debate did not know K; the defense's counsel speaks for the plaintiff.
         ("defense", "switched", 1, "switched #K #P exactly", 1),
     ]
 
@@ -325,7 +325,7 @@ async def test_judges_and_critics_who_are_not_independent_are_named(start_stub: 
     }
 
 
-# --- at the same time -------------------------------------------------------------------------------------------------
+# --- parallel calls ---------------------------------------------------------------------------------------------------
 
 
 async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
@@ -352,7 +352,7 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
 # --- real corpora -----------------------------------------------------------------------------------------------------
 
 
-async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartStub) -> None:
+async def test_novelty_is_measured_with_the_vectors_of_the_corpus(start_stub: StartStub) -> None:
     news = [*searches("plaintiff", "kilogram Planck constant"), *searches("defense", "lake Baikal depth")]
     stub = start_stub([*news, *default_rules()])
     await open_retriever("chroma", encoder="openai:stub-embedding")  # builds the corpus

@@ -78,7 +78,7 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
     assert not {"retrieval", "court"} & roles(document)
     assert not [p for side in SIDES for p in prompts(stub, side, "gap")]
     assert not {turn["step"] for turn in document["turns"]} & {"discover", "close"}
-    assert document["confidence_parts"]["reflection"] == 0  # 0.5, because they still reflect
+    assert document["confidence_parts"]["reflection"] == 0  # (0.5 - 0.5) x 0.6; both sides still reflect
     assert document["confidence_parts"]["winning_reflection"] == 0.5
 
 

@@ -10,7 +10,7 @@ from moot.graphs.proclaim import graph
 
 from tests.conftest import StartStub
 from tests.graphs.full_trial import (
-    COURSE,
+    ALL_ROUNDS,
     FinishedTrial,
     exhibits,
     expected_round,
@@ -65,7 +65,7 @@ fault = pytest.mark.parametrize("fault", FAULTS)
         ("defense", "switched", "plaintiff", "plaintiff: argue, switched, round 2"),
     ],
 )
-async def test_without_a_counsels_model_there_is_no_trial(
+async def test_if_a_counsels_model_fails_the_trial_fails(
     start_stub: StartStub, side: str, phase: str, name: str, place: str
 ) -> None:
     first_argument = argues(side, default_argument(side, 1, phase), phase=phase)
@@ -101,7 +101,7 @@ async def test_a_counsel_whose_model_is_down_from_the_start_is_named(start_stub:
 
 
 @pytest.mark.parametrize("phase", ["primary", "switched"])
-async def test_a_round_without_a_usable_argument_is_on_record(start_stub: StartStub, phase: str) -> None:
+async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_stub: StartStub, phase: str) -> None:
     mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # after one further request
     stub = start_stub(
         [mute, *argues("plaintiff", default_argument("plaintiff", 2, phase), phase=phase), *default_rules()]
@@ -165,7 +165,7 @@ def unassisted(
         for step in ("gap", "reflect")
         for phase in ("primary", "switched")
     ]
-    wanted = [r for r in experts(*COURSE) if "expert" not in r["model"]]
+    wanted = [r for r in experts(*ALL_ROUNDS) if "expert" not in r["model"]]
     rules = [*failing, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
     with shared_trial(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as finished:
         yield fault, finished

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import Rule, final_votes, rule
 from tests.graphs.scripted_trial import (
-    LEAST,
     LIBRARY,
+    ONE_ROUND,
     I,
     N,
     S,
@@ -72,7 +72,7 @@ def panel(verdicts: Sequence[str | None]) -> list[Rule]:
 async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) -> None:
     start_stub(side_by_side([*panel(verdicts), *default_rules()] for verdicts, *_ in PANELS))
     for number, (verdicts, verdict, winning, votes) in enumerate(PANELS):
-        document = await trial_of(number, judges=len(verdicts), **LEAST)
+        document = await trial_of(number, judges=len(verdicts), **ONE_ROUND)
         label = {S: "SUPPORTS", N: "REFUTES", I: "NOT ENOUGH INFO"}
         assert outcome(document) == ("done", label[verdict], verdict, "max_rounds", 1), verdicts
         assert final_votes(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
@@ -92,7 +92,7 @@ async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) 
 
 async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) -> None:
     start_stub([rule("judge-1", status=500), *judges(S, N, N), *default_rules()])
-    document = await trial(**LEAST)
+    document = await trial(**ONE_ROUND)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
     assert final_votes(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
     assert document["confidence_parts"]["consensus_strength"] == 1
@@ -102,7 +102,7 @@ async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) ->
 
 async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> None:
     start_stub([*panel([None, None, None]), *default_rules()])
-    document = await trial(**LEAST)
+    document = await trial(**ONE_ROUND)
     assert (document["answer"], document["raw_verdict"], document["confidence"]) == (None, None, None)
     assert document["error"]["kind"] == "unparsed"
     assert "judge" in document["error"]["detail"]
@@ -115,7 +115,7 @@ async def test_judges_may_have_own_models_names_and_personas(start_stub: StartSt
     daniel = {"name": "daniel", "model": "openai:stub-daniel", "persona": "A retired metrologist."}
     bench: list[Any] = ["openai:stub-judge-2", daniel, {}]
     models = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "judge-3")}
-    chosen = {"model": "openai:stub-court", "models": models, "judges": bench, "sources": [LIBRARY], **LEAST}
+    chosen = {"model": "openai:stub-court", "models": models, "judges": bench, "sources": [LIBRARY], **ONE_ROUND}
     settings = ProclaimSettings.model_validate({**chosen, "embedder": "openai:stub-embedding"})
     assert {"judge-1", "daniel", "judge-3"} <= settings.roles()
     document = await graph.ainvoke({"claim": "It holds."}, context=settings)
@@ -217,7 +217,12 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         ({"defense": "openai:stub-other"}, [defense], set()),
     ]
     for models, judges_too, expected in cases:
-        settings: dict[str, Any] = {"models": {**base, **models}, "judges": judges_too, "sources": [LIBRARY], **LEAST}
+        settings: dict[str, Any] = {
+            "models": {**base, **models},
+            "judges": judges_too,
+            "sources": [LIBRARY],
+            **ONE_ROUND,
+        }
         settings |= {"model": "openai:stub-rest", "embedder": "openai:stub-embedding"}
         document = await graph.ainvoke({"claim": "It holds."}, context=ProclaimSettings.model_validate(settings))
         assert document["status"] == "done"
@@ -261,7 +266,7 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
 async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> None:
     start_stub([*judges(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
-        document = await trial("It holds.", given, **settings, **LEAST)
+        document = await trial("It holds.", given, **settings, **ONE_ROUND)
         assert outcome(document)[:3] == ("done", inconclusive, I), given  # the chief judge's
         assert final_votes(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
         assert kinds(document) == (["burden_of_refutation"] if burden else [])
@@ -271,7 +276,7 @@ async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> Non
 
 async def test_there_is_no_warning_if_the_burden_of_proof_does_not_decide(start_stub: StartStub) -> None:
     start_stub([*judges(I, S, S), *default_rules()])
-    document = await trial("It holds.", {"task": "faviq"}, **LEAST)
+    document = await trial("It holds.", {"task": "faviq"}, **ONE_ROUND)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)
     assert kinds(document) == []
 

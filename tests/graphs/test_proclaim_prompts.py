@@ -14,7 +14,7 @@ from moot.retrievers import Evidence
 from tests.benchmarks.trial import length_in_common
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import (
-    COURSE,
+    ALL_ROUNDS,
     RECORD,
     FinishedTrial,
     advice_text,
@@ -116,7 +116,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Finished
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
     shown = {role: [exhibits(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
     assert not {"B", "C", "J", "B6", "K9", "L9"} & {
-        name for seen_statements in shown.values() for text in seen_statements for name in text.split()
+        name for lists in shown.values() for names in lists for name in names.split()
     }
     quoted_first = [ADMITTED, *(f"A D {text.removeprefix('A ').replace(' D', '', 1)}" for text in ON_RECORD[:2])]
     for side in SIDES:
@@ -148,13 +148,13 @@ def test_prompts_start_with_their_common_parts(three_rounds: FinishedTrial) -> N
         assert exhibits(early[: length_in_common(early, late)]) == same
 
 
-@pytest.mark.parametrize(("phase", "number"), COURSE)
+@pytest.mark.parametrize(("phase", "number"), ALL_ROUNDS)
 def test_needs_and_advice_reach_the_next_prompt_of_their_side(
     three_rounds: FinishedTrial, phase: str, number: int
 ) -> None:
     document, stub = three_rounds
-    # A gap named in a reflection reaches the side's next query; an expert's advice reaches its next argument.
-    last = (phase, number + 1) not in COURSE
+    # A gap named in a reflection reaches the side's next query; the critic's advice reaches its next argument.
+    last = (phase, number + 1) not in ALL_ROUNDS
     most = 2 if phase == "switched" else 3
     for side in SIDES:
         asked = roles_shown(stub, need_text(side, number, phase))

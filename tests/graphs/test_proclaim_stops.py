@@ -110,7 +110,7 @@ async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub
         ({"min_rounds": 3, "max_rounds": 2}, "max_rounds", 2),
     ],
 )
-async def test_no_stop_reason_counts_before_min_rounds(
+async def test_before_min_rounds_only_max_rounds_stops_a_debate(
     start_stub: StartStub, given: dict[str, Any], reason: str, rounds: int
 ) -> None:
     rules = [
@@ -126,7 +126,7 @@ async def test_no_stop_reason_counts_before_min_rounds(
     assert calls_by_round(document) == [SEARCHING] * rounds
 
 
-async def test_of_several_reasons_the_first_is_given(start_stub: StartStub) -> None:
+async def test_the_first_of_several_stop_reasons_is_given(start_stub: StartStub) -> None:
     holding = {
         "reflection_plateau": both_reflect([0.5] * 3, [0.5] * 3),
         "critic_resolved": criticises(*YES),
@@ -173,7 +173,7 @@ async def test_the_two_debates_stop_independently(start_stub: StartStub) -> None
         assert calls_by_round(document, "switched") == [SEARCHING] * switched[1]
 
 
-async def test_without_a_stop_reason_the_debates_have_ten_rounds_and_two(start_stub: StartStub) -> None:
+async def test_without_a_stop_reason_the_debates_have_ten_and_two_rounds(start_stub: StartStub) -> None:
     start_stub(default_rules())
     document = await trial(max_rounds=ProclaimSettings().max_rounds)
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 10)
@@ -230,7 +230,7 @@ REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
 """The plaintiff's first query, settings, and whether they end its search."""
 
 
-async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:
+async def test_redundancy_above_the_thresholds_ends_a_search(start_stub: StartStub) -> None:
     start_stub(side_by_side([*searches("plaintiff", query), *default_rules()] for query, _, _ in REDUNDANCY))
     for number, (query, given, ended) in enumerate(REDUNDANCY):
         document = await trial_of(number, role_switch=False, **given)
@@ -250,15 +250,15 @@ async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub
     assert debate_entry(document)["novelty"] == [pytest.approx(0.5), 1, None, None]
 
 
-def asked_in_words(name: str, shared: int) -> str:
-    """A query for an exhibit that contains this many of its words."""
+def query_with_words(name: str, shared: int) -> str:
+    """A query that names an exhibit and contains this many of its words."""
     return " ".join([f"#{name}", *TEXTS[name].split()[:shared]])
 
 
-async def test_too_little_gain_in_relevance_ends_a_sides_search_if_it_is_set(start_stub: StartStub) -> None:
+async def test_too_little_gain_in_relevance_ends_a_sides_search_if_a_minimum_is_set(start_stub: StartStub) -> None:
     queries = {
-        "plaintiff": [asked_in_words("I", 0), asked_in_words("J", 6), asked_in_words("K", 2)],
-        "defense": [asked_in_words("L", 6), asked_in_words("M", 2), asked_in_words("N", 2)],
+        "plaintiff": [query_with_words("I", 0), query_with_words("J", 6), query_with_words("K", 2)],
+        "defense": [query_with_words("L", 6), query_with_words("M", 2), query_with_words("N", 2)],
     }
     rules = [*searches("plaintiff", *queries["plaintiff"]), *searches("defense", *queries["defense"]), *default_rules()]
     gains = (0.05, None)
@@ -293,7 +293,7 @@ async def test_a_gain_that_cannot_be_computed_in_time_is_unknown(monkeypatch: py
         assert await _relevance(turn, [], run, Slow()) == {}  # type: ignore[arg-type]
 
 
-async def test_without_searches_rounds_continue_without_novelty(start_stub: StartStub) -> None:
+async def test_after_both_searches_have_ended_rounds_continue_without_novelty(start_stub: StartStub) -> None:
     nothing_new = [r for side in SIDES for r in searches(side, "#A #B #C")]
     cases: tuple[list[Rule], ...] = ([], criticises(*NO[:3], True))
     start_stub(side_by_side([*nothing_new, *more, *default_rules()] for more in cases))
@@ -382,8 +382,8 @@ async def test_the_minimum_novelty_is_a_setting(start_stub: StartStub) -> None:
 
 
 async def test_exhibits_irrelevant_to_the_request_do_not_join_the_record(start_stub: StartStub) -> None:
-    """The plaintiff's gap has six of the words of I, and none of J's."""
-    start_stub([*searches("plaintiff", f"#J {asked_in_words('I', 6)}") * 2, *default_rules()])
+    """The plaintiff's gap contains six words of I and no word of J."""
+    start_stub([*searches("plaintiff", f"#J {query_with_words('I', 6)}") * 2, *default_rules()])
     for least, joined in ((0.2, "I"), (-1, "J I")):
         document = await trial(role_switch=False, max_rounds=1, min_request_similarity=least)
         turn = turns(document, "discover")["plaintiff", 1]

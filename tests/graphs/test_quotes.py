@@ -178,7 +178,7 @@ async def test_an_agent_has_no_answer_after_two_attempts_without_a_verified_quot
 
 
 @pytest.mark.parametrize("unparsed_first", [True, False])
-async def test_there_are_at_most_two_requests(start_stub: StartStub, unparsed_first: bool) -> None:
+async def test_an_answer_is_requested_at_most_twice(start_stub: StartStub, unparsed_first: bool) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     unparsed = {"model": "stub-rag$", "reply": "I would say SUPPORTS."}
     unquoted = says("rag", "SUPPORTS", citations=[wrong_citation(mine)])

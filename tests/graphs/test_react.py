@@ -154,7 +154,7 @@ async def test_calls_beyond_the_maximum_are_dropped(start_stub: StartStub) -> No
 
 
 @pytest.mark.parametrize("none", [{"max_tool_calls": 0}, {"sources": []}])
-async def test_without_calls_or_sources_there_is_no_search(start_stub: StartStub, none: dict[str, Any]) -> None:
+async def test_without_allowed_calls_or_sources_there_is_no_search(start_stub: StartStub, none: dict[str, Any]) -> None:
     stub = start_stub([ANSWER])
     document = await debate(**none)
     assert (document["answer"], act_turns(document), document["evidence"]) == ("SUPPORTS", [], [])
@@ -192,7 +192,7 @@ async def test_invalid_tool_calls_are_answered_with_an_error(
     assert isinstance(json.loads(sent["function"]["arguments"]), dict)
 
 
-async def test_good_calls_of_a_message_are_made_beside_unusable_ones(start_stub: StartStub) -> None:
+async def test_valid_tool_calls_are_made_even_if_others_in_the_message_are_invalid(start_stub: StartStub) -> None:
     stub = start_stub([calls(("nothing", {}), search("kilogram"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate()
     assert [(t["number"], t["query"]) for t in act_turns(document)] == [(1, None), (2, "kilogram")]

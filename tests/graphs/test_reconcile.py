@@ -59,7 +59,7 @@ async def test_the_first_consensus_ends_the_debate(start_stub: StartStub) -> Non
         assert outline(document) == ("done", answer, "consensus", number, 3 * number, number)
 
 
-async def test_an_agent_without_an_answer_does_not_belong_to_a_consensus(start_stub: StartStub) -> None:
+async def test_an_agent_without_an_answer_prevents_a_consensus(start_stub: StartStub) -> None:
     start_stub(script("SS-", "SS-"))
     document = await debate("reconcile", max_rounds=2)
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
@@ -97,10 +97,10 @@ WEIGHED = [
     # 0.1 each: a tie, which the first answer wins. A missing answer has no weight.
     ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),
 ]
-"""Answers, confidences, the winner by weights, and the winner by number."""
+"""Answers, confidences, the winner by weights, and the winner by majority."""
 
 
-async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: StartStub) -> None:
+async def test_votes_are_weighted_by_confidence_or_counted_by_majority(start_stub: StartStub) -> None:
     cases = claims(WEIGHED)
     start_stub([
         rule

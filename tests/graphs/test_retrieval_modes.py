@@ -59,7 +59,7 @@ async def test_a_failed_search_is_not_repeated(start_stub: StartStub, monkeypatc
     assert [p.count("(none, as the sources could not be searched)") for p in answered] == [1, 1]
 
 
-NOWHERE: dict[str, dict[str, Any]] = {
+MISSING_SOURCES: dict[str, dict[str, Any]] = {
     "tool_mad": {"debaters": [{"name": "rag", "retriever": "bm25:none"}, {"name": "search", "retriever": "bm25:none"}]},
     "madke": {"sources": ["bm25:none"], "fallback": ["bm25:none"]},
     "standard_mad": {"sources": ["bm25:none"]},
@@ -68,10 +68,10 @@ NOWHERE: dict[str, dict[str, Any]] = {
 """Sources that cannot be opened."""
 
 
-@pytest.mark.parametrize("name", NOWHERE)
+@pytest.mark.parametrize("name", MISSING_SOURCES)
 async def test_without_retrieval_no_source_is_opened(start_stub: StartStub, name: str) -> None:
     stub = start_stub([{"fields": {"citations": []}}])
-    settings = {"model": "openai:stub", **NOWHERE[name]}
+    settings = {"model": "openai:stub", **MISSING_SOURCES[name]}
     assert (await debate(name, **settings))["error"]["kind"] == "unknown_corpus"
     for given in ([], [{"text": TEXT}]):
         document = await debate(name, {"given": given}, **settings, retrieval="none")

@@ -24,7 +24,7 @@ KEY, SAME, OTHER = (
     "The platypus has a bill, webbed feet, and a tail like that of a beaver.",
 )
 shelf = Poisoned(finds=[page("key.org", 1, KEY), page("www.same.org", 2, SAME), page("other.org", 3, OTHER)])
-HERE = "langchain:tests.graphs.test_robustness:shelf"
+SOURCE = "langchain:tests.graphs.test_robustness:shelf"
 IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.same.org", SAME), ("other.org", OTHER))}
 
 
@@ -40,7 +40,7 @@ def cites(host: str, quote: str) -> dict[str, str]:
 
 async def run_debate(name: str, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
-    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
+    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [SOURCE]}
     settings = system.settings.model_validate(defaults | more)
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
     assert document["status"] == "done", document["error"]
@@ -87,7 +87,7 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
         says("REFUTES", role="two", query="eggs", citations=[cites("other.org", OTHER[:23])], rationale="A bill."),
         says("SUPPORTS"),
     ])  # fmt: skip
-    debaters = [{"name": name, "retriever": HERE, "model": f"openai:{name}"} for name in ("one", "two")]
+    debaters = [{"name": name, "retriever": SOURCE, "model": f"openai:{name}"} for name in ("one", "two")]
     document = await run_tool_mad(debaters, robustness_calls=2)
     assert outcomes_of_checks(document) == [
         ("reversed", [], 3, 0, "SUPPORTS"),
@@ -129,7 +129,7 @@ async def test_a_ceiling_on_checks_does_not_change_the_verdict_and_its_stop_reas
     start_stub: StartStub, name: str
 ) -> None:
     start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])
-    document = await run_debate(name, max_calls=3, sources=[HERE])
+    document = await run_debate(name, max_calls=3, sources=[SOURCE])
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")
     outcomes = {check["outcome"] for check in (document["robustness"] or {})["checks"]}
     assert outcomes <= {"ok", "budget_exhausted"}

@@ -11,7 +11,7 @@ from moot.nodes._speakers.turns import speaker_declaration
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (
-    N_AGENTS,
+    N_AGENT_GRAPHS,
     answers,
     claims,
     debate,
@@ -24,7 +24,7 @@ from tests.graphs.scripted_agents import (
     warning_kinds,
 )
 
-ROUNDS: dict[str, dict[str, Any]] = {name: {"max_rounds": 3} for name in N_AGENTS}
+ROUNDS: dict[str, dict[str, Any]] = {name: {"max_rounds": 3} for name in N_AGENT_GRAPHS}
 ROUNDS |= {"multi_agent_voting": {}, "peer_review": {"rounds": 2}, "cortex_debate": {"max_rounds": 2}}
 """Settings with which each agent answers three times; in multi_agent_voting, once."""
 
@@ -33,14 +33,14 @@ def answer_turns(document: dict[str, Any], agent: str) -> list[Any]:
     return [t for t in document["turns"] if t["agent"] == agent and t["step"] == "respond"]
 
 
-async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(start_stub: StartStub) -> None:
+async def test_an_agent_whose_replies_are_never_parsable_is_recorded_without_a_vote(start_stub: StartStub) -> None:
     mute = [rule(f"agent-{i}", "your `answer`", reply="I would rather not say.") for i in (1, 2)]
     stub = start_stub([*mute, answers("agent-3", "R", "a3r1"), answers("agent-4", "R", "a4r1")])
-    for claim, name in claims(N_AGENTS).items():
+    for claim, name in claims(N_AGENT_GRAPHS).items():
         document = await debate(name, {"claim": claim}, agents=4, **ROUNDS[name])
         times = 1 if name == "multi_agent_voting" else 3
-        assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # both votes with an answer
-        assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # two of four do not answer
+        assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # the only two answers
+        assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # two of four give no answer
         for i in (1, 2):
             silent = answer_turns(document, f"agent-{i}")
             assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
@@ -52,15 +52,15 @@ async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(star
 
 async def test_without_any_answer_there_is_no_verdict(start_stub: StartStub) -> None:
     start_stub([rule("agent-.", "your `answer`", reply="I would rather not say.")])
-    for name in N_AGENTS:
+    for name in N_AGENT_GRAPHS:
         document = await debate(name, agents=3, **ROUNDS[name])
         assert outline(document)[:3] == ("failed", None, None), name
         assert document["error"]["kind"] == "unparsed"
 
 
 async def test_a_debate_continues_without_unreachable_agents(start_stub: StartStub) -> None:
-    # Agent 4 is never reached, agent 2 not for its second answer.
-    cases = claims(name for name in N_AGENTS if name != "multi_agent_voting")
+    # Agent 4 is never reached; agent 2 is not reached for its second answer.
+    cases = claims(name for name in N_AGENT_GRAPHS if name != "multi_agent_voting")
     firsts = {claim: 0 if name == "cortex_debate" else 1 for claim, name in cases.items()}
     stub = start_stub(
         [r for claim, first in firsts.items() for r in script("SNRx", "SxR", "R-R", first=first, claim=claim)]
@@ -80,12 +80,12 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
         assert "goes on without agent-2" in left[1]["detail"]
         for i in (1, 3):
             assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
-            # their earlier answer is not shown either
+            # agent-2's earlier answer is not shown either
             assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]
 
 
 async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartStub) -> None:
-    cases = claims(N_AGENTS)
+    cases = claims(N_AGENT_GRAPHS)
     start_stub([r for claim in cases for r in script("Sxx", claim=claim) + script("Rxx", "R", "R", claim=claim)])
     for claim, name in cases.items():
         document = await debate(name, {"claim": claim}, agents=3, **ROUNDS[name])
@@ -119,7 +119,7 @@ PERSONAS = [{"persona": "a watchmaker of Geneva"}, {"persona": "a clerk of Delft
 
 async def test_a_persona_is_only_in_its_agents_prompts(start_stub: StartStub) -> None:
     stub = start_stub()
-    for name in N_AGENTS:
+    for name in N_AGENT_GRAPHS:
         more: dict[str, Any] = {"evaluation": "peer"} if name == "cortex_debate" else {}
         document = await debate(name, agents=PERSONAS, **ROUNDS[name], **more)
         assert document["status"] == "done", name

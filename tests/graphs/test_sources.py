@@ -13,7 +13,7 @@ from tests.conftest import StartStub
 from tests.retrievers.conftest import Serve, serve  # noqa: F401
 from tests.retrievers.vendors import SERPER, TAVILY, starter
 
-NO = {"name": "plain"}
+NO_SOURCE = {"name": "plain"}
 
 
 async def debate(*debaters: dict[str, Any], **settings: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def stub(start_stub: StartStub) -> Any:
 
 async def test_several_sources_are_read_at_once(stub: Any) -> None:
     names = ["bm25:demo-encyclopaedia", "bm25:demo-news"]
-    document = await debate({"name": "both", "retriever": names}, NO, k=2)
+    document = await debate({"name": "both", "retriever": names}, NO_SOURCE, k=2)
     assert (document["status"], turn_of(document, "both")["retrieval"]) == ("done", "ok")
     found = [e["retrievals"][0] for e in document["evidence"]]
     assert [r["retriever"] for r in found] == names * 2
@@ -54,7 +54,7 @@ async def test_a_source_that_fails_leaves_the_round_without_evidence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=500, headers={"retry-after": "0"}))
-    document = await debate({"name": "search", "retriever": "tavily"}, NO)
+    document = await debate({"name": "search", "retriever": "tavily"}, NO_SOURCE)
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
     assert (turn_of(document, "search")["retrieval"], turn_of(document, "search")["evidence_ids"]) == ("failed", [])
     assert kinds(document) == ["retrieval_failed", "no_evidence"]
@@ -66,7 +66,7 @@ async def test_fallbacks_are_tried_in_turn(serve: Serve, monkeypatch: pytest.Mon
     await start(TAVILY, lambda n: web.Response(status=432) if used_up else web.Response(status=400))
     await start(SERPER, lambda n: web.Response(text="<html>"))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["serper", "bm25:demo-encyclopaedia", "bm25"]}
-    document = await debate(searcher, NO)
+    document = await debate(searcher, NO_SOURCE)
     assert turn_of(document, "search")["retrieval"] == "ok"
     assert {e["retrievals"][0]["retriever"] for e in document["evidence"]} == {"bm25:demo-encyclopaedia"}
     assert kinds(document) == ["retrieval_failed", "retrieval_failed", "stand_in"]
@@ -80,27 +80,27 @@ async def test_a_fallback_without_results_is_no_success(
 ) -> None:
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}
-    document = await debate(searcher, NO, query_formulation=False, published_before="1000-01-01")
+    document = await debate(searcher, NO_SOURCE, query_formulation=False, published_before="1000-01-01")
     assert (turn_of(document, "search")["retrieval"], document["evidence"]) == ("failed", [])
     assert kinds(document) == ["retrieval_failed", "stand_in", "no_evidence"]
 
 
 async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=401))
-    document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}, NO)
+    document = await debate({"name": "search", "retriever": "tavily", "fallback": ["bm25:demo-news"]}, NO_SOURCE)
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
 
 
 async def test_a_fallback_that_cannot_be_opened_is_an_error_before_any_call(stub: Any) -> None:
-    document = await debate({"name": "rag", "retriever": "bm25", "fallback": ["serper"]}, NO)
+    document = await debate({"name": "rag", "retriever": "bm25", "fallback": ["serper"]}, NO_SOURCE)
     assert (document["error"]["kind"], stub.calls()) == ("missing_key", [])
 
 
-async def test_evidence_from_after_the_claim_is_left_out() -> None:
+async def test_evidence_not_published_before_the_cutoff_date_is_left_out() -> None:
     dated = {"name": "rag", "retriever": "bm25:demo-news"}
-    everything = await debate(dated, NO, k=20)
+    everything = await debate(dated, NO_SOURCE, k=20)
     days = sorted(e["published"] for e in everything["evidence"] if "published" in e)
-    document = await debate(dated, NO, k=20, published_before=days[len(days) // 2])
+    document = await debate(dated, NO_SOURCE, k=20, published_before=days[len(days) // 2])
     left = [e.get("published") for e in document["evidence"]]
     assert left
     assert all(day is None or day < days[len(days) // 2] for day in left)
@@ -109,7 +109,7 @@ async def test_evidence_from_after_the_claim_is_left_out() -> None:
 
 
 async def test_long_texts_are_shown_in_part(stub: Any) -> None:
-    document = await debate({"name": "rag", "retriever": "bm25:demo-encyclopaedia"}, NO, max_evidence_tokens=16)
+    document = await debate({"name": "rag", "retriever": "bm25:demo-encyclopaedia"}, NO_SOURCE, max_evidence_tokens=16)
     piece = document["evidence"][0]
     assert len(piece["text"]) > len(shown_text(piece))
     assert shown_text(piece).endswith(" [...]")

@@ -13,12 +13,12 @@ from moot.graphs.tool_mad_consistency import graph as consistency_graph
 
 from tests.conftest import MODELS, READERS, StartStub, says, supports
 
-TALKERS = {**MODELS, "equivalence": "openai:stub-equivalence"}
+ALL_MODELS = {**MODELS, "equivalence": "openai:stub-equivalence"}
 VANILLA = [{"name": "rag"}, {"name": "search"}]
 
 
 async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    chosen = {"models": TALKERS, "debaters": VANILLA, "scoring": "consensus_only", "max_rounds": 2, **settings}
+    chosen = {"models": ALL_MODELS, "debaters": VANILLA, "scoring": "consensus_only", "max_rounds": 2, **settings}
     document: dict[str, Any] = await graph.ainvoke(given, context=ToolMadSettings.model_validate(chosen))
     return document
 
@@ -40,7 +40,7 @@ def equivalence_rule(value: bool) -> dict[str, Any]:
         ({"claim": "Where?", "task": "nq_open"}, "the Hague", "The Hague.", "the Hague"),
     ],
 )
-async def test_answers_with_equal_text_agree(
+async def test_answers_that_differ_only_in_notation_agree(
     start_stub: StartStub, given: dict[str, Any], first: Any, second: Any, answer: str
 ) -> None:
     stub = start_stub([says("rag", first), says("search", second)])
@@ -208,7 +208,9 @@ async def test_ablations_change_calls_scores_and_the_judges_view(start_stub: Sta
 
 @pytest.mark.parametrize("scoring", ["on", "all_rounds", "consensus_only"])
 @pytest.mark.parametrize("team", TEAMS, ids="-".join)
-async def test_when_agreeing_debaters_stop(start_stub: StartStub, team: tuple[str, ...], scoring: str) -> None:
+async def test_the_scoring_setting_decides_when_agreeing_debaters_stop(
+    start_stub: StartStub, team: tuple[str, ...], scoring: str
+) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", **supports([True, True], CLAIM)[0]["fields"]}}])
     debaters = [{"name": f"debater-{i}", "retriever": SOURCES[kind]} for i, kind in enumerate(team)]
     given = {"model": "openai:stub", "debaters": debaters, "scoring": scoring, "query_formulation": False}

@@ -106,7 +106,7 @@ async def test_an_unusable_judge_leaves_no_verdict(start_stub: StartStub) -> Non
     assert len(document["turns"]) == 9  # every turn is kept
 
 
-async def test_the_other_side_answers_an_unparsable_side(start_stub: StartStub) -> None:
+async def test_a_debate_continues_if_one_side_gives_no_valid_answer(start_stub: StartStub) -> None:
     stub = start_stub([*script("-R", "-R", "-R", roles=SIDES), UNDECIDED, answers("judge", "R")])
     document = await debate("tit_for_tat")
     assert outline(document)[:4] == ("done", "REFUTES", "max_rounds", 3)

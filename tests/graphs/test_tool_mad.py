@@ -67,7 +67,7 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
         *scorer([True, True, False, False], "search speaks"),
         says("judge", "NOT ENOUGH INFO"),
     ]
-    # Verdicts on statements: the fields name the answer that the statements came from.
+    # The statements contain the text that a rule matches, so the rule also matches the prompt for their verdicts.
     for rule in rules[3:6]:
         rule["fields"]["statements"] = [f"{rule['match']} {i}" for i in range(4)]
     stub = start_stub(rules)
@@ -104,7 +104,7 @@ async def test_debaters_see_each_others_answers_from_the_second_round_on(start_s
     assert sources == {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
 
 
-async def test_an_unparsable_debater_never_agrees(start_stub: StartStub) -> None:
+async def test_two_unparsable_debaters_do_not_agree_and_the_debate_fails(start_stub: StartStub) -> None:
     start_stub([
         {"model": "stub-rag$", "match": "your `answer`", "reply": "I would rather not say."},
         {"model": "stub-search$", "match": "your `answer`", "reply": "Nor would I."},
@@ -265,7 +265,7 @@ def test_misspelt_roles_are_refused() -> None:
         ToolMadSettings.model_validate({"models": {"jugde": "fake:1"}})
 
 
-async def test_a_slow_scorer_does_not_delay_rounds(start_stub: StartStub) -> None:
+async def test_disputed_rounds_are_scored_after_the_last_round(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
     document = await debate()
     models = [r["model"] for r in stub.requests()]

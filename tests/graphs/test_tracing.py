@@ -29,7 +29,7 @@ from tests.conftest import MODELS, StartStub, reading_demo, says, supports
 from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
-LONG = 60.0
+TIME_LIMIT = 60.0
 """The time limit in seconds, longer than any step of these tests."""
 
 Run = dict[str, Any]
@@ -44,7 +44,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "false")  # the client's default
         forget_client()
         yield running
-        finish(LONG)
+        finish(TIME_LIMIT)
         monkeypatch.undo()
         forget_client()
 
@@ -70,7 +70,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
     document: Run = await system.graph.ainvoke(
         {"claim": CLAIM, **(given or {})}, config, context=system.settings.model_validate(chosen)
     )
-    assert finish(LONG)
+    assert finish(TIME_LIMIT)
     return document
 
 
@@ -204,11 +204,11 @@ async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     config = {"configurable": {"thread_id": "1"}}
     context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
     await graph.ainvoke({"claim": CLAIM}, config, context=context)
-    assert finish(LONG)
+    assert finish(TIME_LIMIT)
     forget_client()  # state that the other process would not have
     tracing.guard_traces()
     await graph.ainvoke(Command(resume=True), config)
-    assert finish(LONG)
+    assert finish(TIME_LIMIT)
     [call] = (run for run in collector.runs.values() if run["run_type"] == "llm")
     assert metadata(call)["usage_metadata"]["total_cost"] > 0
 
@@ -257,7 +257,7 @@ def test_scores_that_are_null_are_not_uploaded() -> None:
     assert list(scores_of({"scores": {}, "confidence": None, "confidence_parts": None})) == []
 
 
-async def test_a_trial_has_its_confidence(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_trials_confidence_and_consistency_are_feedback(start_stub: StartStub, collector: Collector) -> None:
     start_stub([{"fields": {"citations": []}}])
     document = await debate("proclaim", max_rounds=1)
     sent = {f["key"]: f["score"] for f in collector.feedback}

@@ -17,7 +17,7 @@ from typing_extensions import get_type_hints
 
 from tests.schemas import Validator
 
-ALL = (*KINDS, *TRIAL_KINDS)
+ALL_KINDS = (*KINDS, *TRIAL_KINDS)
 OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
 SCHEMA = Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
 TURNS_READER: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
@@ -44,19 +44,19 @@ def examples(kind: TurnKind) -> list[dict[str, Any]]:
     return [full, {name: full[name] for name in schema["required"]}]
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.name)
 def test_a_turn_has_the_fields_of_its_step(kind: TurnKind) -> None:
     for turn in examples(kind):
         assert turn["step"] == kind.step
         assert is_valid(turn)
         assert not is_valid({**turn, "mood": "good"})
         others = {
-            name for other in ALL if other.step == kind.step for name in OUTPUT["$defs"][other.name]["properties"]
+            name for other in ALL_KINDS if other.step == kind.step for name in OUTPUT["$defs"][other.name]["properties"]
         }
         for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
             assert not is_valid({**turn, name: None}), name
     needed = set(turn) - KEY_FIELDS
-    in_progress = [set(examples(other)[1]) for other in ALL if other.step == kind.step and other is not kind]
+    in_progress = [set(examples(other)[1]) for other in ALL_KINDS if other.step == kind.step and other is not kind]
     for name in sorted(needed):
         left = {key: value for key, value in turn.items() if key != name}
         assert not is_valid(left) or any(set(left) >= fields for fields in in_progress), name
@@ -83,7 +83,7 @@ OUTCOMES = {
 
 
 def test_every_turn_needs_its_outcome() -> None:
-    kinds = {kind.name: examples(kind)[1] for kind in ALL if not kind.name.endswith("Begun")}
+    kinds = {kind.name: examples(kind)[1] for kind in ALL_KINDS if not kind.name.endswith("Begun")}
     assert set(kinds) == set(OUTCOMES)
     for kind, name in OUTCOMES.items():
         assert not is_valid({key: value for key, value in kinds[kind].items() if key != name}), kind
@@ -107,6 +107,6 @@ def test_invalid_turns_are_refused(turn: Any) -> None:
 
 def test_the_type_of_any_turn_has_the_fields_of_all_steps() -> None:
     loose = get_type_hints(Turn)
-    for kind in ALL:
+    for kind in ALL_KINDS:
         for name, hint in get_type_hints(kind.typed()).items():
             assert name == "step" or loose[name] == hint, (kind.name, name)

@@ -66,7 +66,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
-    def declare_and_forget(package: str, module: str = "", **entry_points: str) -> None:
+    def declare_and_clear_caches(package: str, module: str = "", **entry_points: str) -> None:
         declare(tmp_path, package, module, **entry_points)
         packages.append(package)
         invalidate_caches()
@@ -75,7 +75,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             monkeypatch.setattr(own, "_points", Plugins(kind, (), "invalid_setting")._points)
             monkeypatch.setattr(own, "_loaded", {})
 
-    yield declare_and_forget
+    yield declare_and_clear_caches
     for package in packages:
         sys.modules.pop(package, None)
 
@@ -130,7 +130,7 @@ def test_a_declared_graph_that_cannot_be_used_is_refused(
         assert message in error.value.detail
 
 
-def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
+def test_the_error_names_both_packages_that_declare_one_graph(install: Install) -> None:
     install("own", RING, graph="ring = own:graph")
     install("theirs", RING, graph="ring = theirs:graph")
     with pytest.raises(UserError, match=r"The package (own|theirs) 1.0 .* the package (own|theirs) 1.0 declares"):

@@ -1,4 +1,4 @@
-"""Each code block of the tutorial runs, with the package it writes installed by pip."""
+"""Each code block of the tutorial runs, with the tutorial's package installed by pip."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from moot.nodes._speakers.turns import Agent
 from pydantic import TypeAdapter, ValidationError
 
 from tests.each import each
-from tests.graphs.scripted_agents import N_AGENTS
+from tests.graphs.scripted_agents import N_AGENT_GRAPHS
 
 COUNTS = st.integers(1, 12)
 
@@ -103,7 +103,7 @@ def test_every_agent_is_in_one_group_in_order_and_none_is_alone(count: int, size
 
 
 @each(("count", "size"), [(count, size) for count in range(2, 12) for size in (2, 3)])
-def test_a_group_has_two_or_three(count: int, size: int) -> None:
+def test_a_group_has_two_or_three_agents(count: int, size: int) -> None:
     assert {len(group) for group in groups_of(names_of(count), size)} <= {2, 3}
 
 
@@ -177,7 +177,7 @@ def test_models_are_set_for_agents_that_exist() -> None:
     load_graph("chat_eval").settings.model_validate({"models": {"summariser": "fake:1"}})
 
 
-@pytest.mark.parametrize("name", [*N_AGENTS, "tit_for_tat"])
+@pytest.mark.parametrize("name", [*N_AGENT_GRAPHS, "tit_for_tat"])
 def test_stored_settings_load_back(name: str) -> None:
     kind = load_graph(name).settings
     who = "debaters" if name == "tit_for_tat" else "agents"
@@ -227,7 +227,7 @@ def test_a_side_may_have_its_own_model() -> None:
 
 
 def test_the_json_schema_describes_agents() -> None:
-    for name in N_AGENTS:
+    for name in N_AGENT_GRAPHS:
         schema = TypeAdapter(load_graph(name).settings).json_schema()
         listed = schema["properties"]["agents"]
         least = 1 if name == "society_of_minds" else 2

@@ -24,7 +24,7 @@ BENCHMARKS = {
     "check_covid": ("check_covid.jsonl", "claim"),
     "hotpotqa": ("hotpotqa_distractor.jsonl", "question"),
 }
-"""The claims of each task's benchmark."""
+"""The file of each task's benchmark, and the field with the claim."""
 
 
 @pytest.mark.parametrize(

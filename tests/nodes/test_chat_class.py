@@ -66,7 +66,7 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         yield made
 
 
-# --- what we rely on ------------------------------------------------------------------------------------------------
+# --- LangChain's private methods ------------------------------------------------------------------------------------
 
 
 def test_the_private_methods_that_we_override_are_unchanged() -> None:
@@ -77,7 +77,7 @@ def test_the_private_methods_that_we_override_are_unchanged() -> None:
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])
-async def test_with_an_unknown_version_of_langchain_its_own_class_is_used(
+async def test_with_an_unknown_version_of_langchain_chat_openai_is_used(
     change: Any, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub([{"reply": "Yes."}])
@@ -138,7 +138,7 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("name", REPLIES)
-async def test_a_message_equals_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_becomes_the_same_message_as_with_chat_openai(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(respond_with(answer(REPLIES[name]))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         ours, theirs = [await chat.agenerate([MESSAGES], stop=["x"]) for chat in await both_models(raw.url)]
@@ -169,7 +169,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-async def test_a_stream_equals_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_becomes_the_same_chunks_as_with_chat_openai(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(respond_with(STREAM, *STREAMS[name], b"data: [DONE]\n\n", close=True)) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         streamed = [[chunk async for chunk in chat.astream(MESSAGES)] for chat in await both_models(raw.url)]
@@ -179,7 +179,7 @@ async def test_a_stream_equals_langchains(name: str, monkeypatch: pytest.MonkeyP
     assert ours == theirs
 
 
-async def test_tools_and_structured_output_equal_langchains(start_stub: StartStub) -> None:
+async def test_requests_with_tools_or_structured_output_are_the_same_as_with_chat_openai(start_stub: StartStub) -> None:
     stub = start_stub()
     for chat in await both_models(stub.url, max_tokens=50, seed=3):
         message = await chat.bind_tools([TOOL]).ainvoke(MESSAGES)
@@ -206,7 +206,7 @@ class Runs(BaseTracer):
         self.runs.append(run)
 
 
-async def test_runs_are_traced_like_those_of_langchain(start_stub: StartStub) -> None:
+async def test_runs_are_traced_as_with_chat_openai(start_stub: StartStub) -> None:
     stub = start_stub([{"reply": "Yes."}])
 
     async def traced(chat: BaseChatModel) -> list[Any]:
@@ -288,7 +288,7 @@ FAULTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_errors_have_the_same_text_as_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_are_the_same_as_with_chat_openai(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(respond_with(FAULTS[name])) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         errors = [await failure(chat, raw.url) for chat in await both_models(raw.url)]

@@ -31,7 +31,7 @@ def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
 
 
-# An endpoint's error text; the context, the prompt's tokens, and the excess that it names.
+# By an endpoint's error text: the context length, the prompt's tokens and the excess tokens that the text names.
 REFUSALS = {
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
     "the length of the messages.": (8192, 9123, None),
@@ -147,5 +147,5 @@ def test_the_token_estimate_is_corrected_by_counted_tokens() -> None:
     assert bytes_per_token(MODEL) == 0.5
 
 
-def test_the_room_for_the_reply_by_hand() -> None:
+def test_the_room_for_a_reply_is_max_tokens_or_512_or_a_quarter_of_a_short_context() -> None:
     assert [reply_room(8192), reply_room(1000), reply_room(8192, 2000)] == [512, 250, 2000]

@@ -35,8 +35,8 @@ def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | 
     return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, all_others)
 
 
-def ring(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
-    """A small debate in a ring, with this router."""
+def small_debate(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
+    """A small debate that repeats a round; this router follows the comparison of the answers."""
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
@@ -52,7 +52,7 @@ def ring(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = an
 SETTINGS = RoundsSettings.model_validate({"model": "fake:1", "agents": 2, "max_rounds": 2})
 
 
-@pytest.mark.parametrize("form", [list, tuple, lambda to: to if len(to) > 1 else to[0], lambda to: "answer_anew"])
+@pytest.mark.parametrize("form", [list, tuple, lambda to: to if len(to) > 1 else to[0], lambda to: "answer_again"])
 async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable[[Any], Any]) -> None:
     def in_another_form(state: DebateState, settings: RoundsSettings) -> Any:
         to = another_round(state, settings)
@@ -60,13 +60,13 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
 
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
-    builder.add_node("answer_anew", lambda state: {})
+    builder.add_node("answer_again", lambda state: {})
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(another_round, ["answer"])
-    builder.rounds(another_round, ["answer", "answer_anew"])
+    builder.rounds(another_round, ["answer", "answer_again"])
     builder.add_edge("answer", "compare_answers")
-    builder.add_conditional_edges("compare_answers", in_another_form, ["answer", "answer_anew", "vote"])
+    builder.add_conditional_edges("compare_answers", in_another_form, ["answer", "answer_again", "vote"])
     builder.verdict_from("vote")
     graph = builder.compile(name="ring", checkpointer=InMemorySaver())
     settings = SETTINGS.model_copy(update={"ask_person": ("remark",), "max_rounds": 3})
@@ -127,7 +127,7 @@ async def test_routers_may_take_state_settings_or_runtime() -> None:
     assert seen == [7, 7]
 
 
-async def test_routers_that_langgraph_can_call_itself_are_unchanged() -> None:
+async def test_routers_that_langgraph_can_call_directly_work() -> None:
     seen: list[Any] = []
 
     async def waits(state: DebateState) -> str:
@@ -169,7 +169,7 @@ async def test_a_runtime_keeps_langgraphs_fields() -> None:
 
 
 async def test_a_router_that_returns_an_unknown_node_is_an_error() -> None:
-    graph = ring(router=lambda state: "close_the_debate").compile(name="ring")
+    graph = small_debate(router=lambda state: "close_the_debate").compile(name="ring")
     with pytest.raises(ValueError, match="to close_the_debate, which is not in the edge's path_map"):
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
 
@@ -179,7 +179,7 @@ def test_async_routers_are_refused() -> None:
         return "vote"
 
     with pytest.raises(ValueError, match="a router must be a plain function of the state"):
-        ring(router=waits)
+        small_debate(router=waits)
 
 
 def test_an_edge_that_skips_the_persons_remark_is_refused() -> None:
@@ -193,7 +193,7 @@ def test_an_edge_that_skips_the_persons_remark_is_refused() -> None:
 @pytest.mark.parametrize("to", [(), {"answer": "answer", "vote": "vote"}])
 def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
     with pytest.raises(ValueError, match="name the nodes that another_round may lead to, in a list"):
-        ring(to=to)
+        small_debate(to=to)
 
 
 class Unasked(Settings):

@@ -56,7 +56,7 @@ def test_every_task_has_two_examples_unless_the_user_sets_its_labels(name: str, 
         ("pubmedqa", ["yes", "no"]),
     ],
 )
-def test_example_labels_are_the_tasks(name: str, expected: list[str]) -> None:
+def test_example_labels_are_the_labels_of_the_task(name: str, expected: list[str]) -> None:
     assert answers(examples(task_of(name), len(expected))) == expected
 
 
@@ -76,7 +76,7 @@ def test_examples_are_shown_only_on_request() -> None:
         (make_task("labels", ["A", "B"]), 1, 0),
     ],
 )
-def test_too_many_examples_are_an_error_that_names_the_number(task: Task, count: int, most: int) -> None:
+def test_too_many_examples_are_an_error_that_names_the_maximum(task: Task, count: int, most: int) -> None:
     with pytest.raises(
         UserError, match=rf"There are {most} demonstrations .*, not {count}.* at most {most}\."
     ) as raised:

@@ -15,7 +15,7 @@ def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
     return {"model": "openai:m", "prompt_tokens": prompt, "completion_tokens": reply, "outcome": "ok", **more}
 
 
-def test_ceilings_for_an_equal_cost_by_hand() -> None:
+def test_ceilings_and_ratios_follow_from_the_cost_of_the_debate() -> None:
     debate = FullCost(1200, 0.0034, 7, 2.5)
     assert ceiling_of(debate, "tokens") == {"budget": 1200}
     assert ceiling_of(debate, "usd") == {"max_cost": 0.0034}

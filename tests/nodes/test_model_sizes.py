@@ -84,7 +84,7 @@ def test_each_name_finds_its_line(entry: Any) -> None:
         ("openai:mistralai/Mixtral-8x7B-Instruct-v0.1", (46.7e9, None)),
     ],
 )
-def test_sizes_of_models_by_name(model: str, size: tuple[float, float | None]) -> None:
+def test_the_size_of_a_model_is_found_by_its_name(model: str, size: tuple[float, float | None]) -> None:
     assert size_of(model) == size
 
 
@@ -127,7 +127,7 @@ def test_a_model_that_is_not_in_the_table_has_no_size(model: str) -> None:
     assert size_of(model) is None
 
 
-def test_the_agents_of_s3_are_in_the_table() -> None:
+def test_the_agents_of_the_cortex_debate_paper_are_in_the_table() -> None:
     agents = {
         "Qwen": "openai:Qwen-2.5-7B-Instruct-Turbo",
         "Mistral": "openai:Mistral-7B-Instruct",
@@ -148,7 +148,7 @@ def test_mixtures_of_experts_are_marked() -> None:
     assert all("mixture of experts" in e.get("note", "") for e in experts)
 
 
-def test_every_size_is_valid_in_the_formula() -> None:
+def test_a_size_from_the_table_gives_a_credibility() -> None:
     size = size_of(EMBEDDED)
     assert isinstance(size, Size)
     assert size.tokens is not None

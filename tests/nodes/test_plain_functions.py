@@ -134,7 +134,7 @@ async def test_a_plain_function_judges() -> None:
     assert reply.answer in TASK["labels"]
 
 
-async def test_a_model_that_never_gives_structure_is_an_error() -> None:
+async def test_a_model_that_never_replies_in_json_is_an_error() -> None:
     model: BaseChatModel = FakeListChatModel(responses=["SUPPORTS, I would say."])
     with pytest.raises(ReplyError) as unusable:
         await respond(CLAIM, TASK, evidence(), model)
@@ -226,7 +226,7 @@ async def test_a_missing_key_of_a_foreign_state_is_named() -> None:
         await foreign(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
 
 
-async def test_a_debate_is_a_node_with_other_state_keys() -> None:
+async def test_a_debate_can_be_a_node_of_a_graph_with_other_state_keys() -> None:
     def node(**settings: Any) -> Any:
         debate = graph_node(standard_prompting.graph).with_settings(
             SingleAgentSettings.model_validate(settings), "debate"

@@ -27,7 +27,7 @@ def _no_price_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("line", TABLE)
-def test_each_line_has_a_date(line: str) -> None:
+def test_every_line_of_the_table_is_valid(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
     assert set(entry) - {"note"} == {"model", "input", "output", "as_of", "source", "context", "context_source"}
     assert 0 < entry["input"] < entry["output"] < 100
@@ -75,7 +75,7 @@ def test_a_snapshot_has_the_price_of_its_model(model: str, as_if: str | None) ->
         (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
     ],
 )
-def test_the_cost_of_calls_by_hand(calls: list[Any], cost: float | None) -> None:
+def test_the_cost_of_calls_equals_worked_examples(calls: list[Any], cost: float | None) -> None:
     assert cost_of(calls, read_prices()) == (None if cost is None else pytest.approx(cost, rel=1e-12))
 
 

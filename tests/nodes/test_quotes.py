@@ -129,7 +129,7 @@ def test_changed_quotes_are_not_found(text: str, quote: str) -> None:
     assert find_quote(quote, text) is None
 
 
-def test_of_several_matches_the_first_whole_one_is_found() -> None:
+def test_the_first_match_of_whole_words_is_found() -> None:
     assert find_quote("art", "part art art") == (5, 8)
 
 
@@ -151,7 +151,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     begin = draw(st.integers(0, len(words) - 1))
     end = draw(st.integers(begin + 1, len(words)))
     assume(any(c.isalnum() for word in words[begin:end] for c in word))
-    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # it may be the next figure's minus
+    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # a dash may be the next number's minus sign
     return text, words[begin:end]
 
 
@@ -257,7 +257,7 @@ def seconds(quote: str, text: str) -> float:
 
 
 @pytest.mark.parametrize(("text", "quote"), HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_texts_take_as_long_as_other_texts(text: str, quote: str) -> None:
+def test_the_search_in_hostile_texts_does_not_take_quadratic_time(text: str, quote: str) -> None:
     usual = "It was so. " * (SIZE // 11)
     # A quadratic search takes thousands of times longer.
     assert seconds(quote, text) < 40 * seconds(usual[: SIZE // 2] + "z", usual)

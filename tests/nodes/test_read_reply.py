@@ -1,4 +1,4 @@
-"""Parsing a model's message as a reply: which messages are replies, and that no others are."""
+"""Parsing a model's message: which messages are read as replies, and which are not."""
 
 from __future__ import annotations
 

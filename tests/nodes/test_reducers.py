@@ -77,7 +77,7 @@ def test_the_last_value_of_a_field_holds_and_scores_are_joined(old: list[Turn], 
 
 
 @given(TURNS, TURNS, TURNS)
-def test_the_grouping_of_writes_does_not_matter(a: list[Turn], b: list[Turn], c: list[Turn]) -> None:
+def test_merging_turns_is_associative(a: list[Turn], b: list[Turn], c: list[Turn]) -> None:
     assert merge_turns(merge_turns(a, b), c) == merge_turns(a, merge_turns(b, c))
 
 
@@ -166,7 +166,7 @@ def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
         assert then == [warned, other, warned, other, warned, warned]
 
 
-async def test_a_rewritten_entry_replaces_the_old_one() -> None:
+async def test_overwrite_replaces_the_value_of_a_key_with_a_reducer() -> None:
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     old_values: dict[str, Any] = {
         "turns": [ONE],
@@ -188,7 +188,7 @@ async def test_a_rewritten_entry_replaces_the_old_one() -> None:
     assert json.loads(json.dumps(new)) == new
 
 
-async def test_a_new_debate_on_a_thread_clears_the_old_ones_state() -> None:
+async def test_a_new_debate_on_a_thread_clears_the_state_of_the_debate_before_it() -> None:
     graph = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
     context = {"model": "fake:1", "sources": ["bm25"], "ask_person": ["evidence"]}
 

@@ -145,7 +145,7 @@ def test_reply_schemas_use_only_the_strict_subset(reply: type[Reply]) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda t: t["name"])
-def test_the_answers_enum_is_the_tasks_labels(task: Any) -> None:
+def test_the_enum_of_the_answer_is_the_labels_of_the_task(task: Any) -> None:
     assert reply_schema(answer_reply(task))["properties"]["answer"]["enum"] == task["labels"]
 
 

@@ -111,7 +111,7 @@ def test_only_numbers_in_the_text_are_read(text: str) -> None:
     assert found is None or set(found) <= {int(n) for n in re.findall(r"\d+", text)}
 
 
-async def test_a_reply_that_cannot_be_used_is_asked_for_again_once() -> None:
+async def test_an_unusable_reply_is_retried_once() -> None:
     assert (await select("Hm.", '{"selected": [3], "reason": ""}')).numbers == [3]
     with pytest.raises(ReplyError, match="no usable reply"):
         await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
@@ -139,5 +139,5 @@ def test_long_texts_are_read_quickly(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
-def test_an_ambiguous_reply_is_asked_for_again(text: str) -> None:
+def test_an_ambiguous_reply_is_not_read(text: str) -> None:
     assert numbers_read(text) is None

@@ -197,7 +197,7 @@ FORGED = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(FORGED, min_size=8, max_size=8), st.integers(0, 9000))
-def test_texts_that_imitate_our_markup_change_nothing(forged: list[str], most: int) -> None:
+def test_texts_that_imitate_our_markup_are_not_read_as_markup(forged: list[str], most: int) -> None:
     pieces = [piece(n, f"{text}{text_of(n, 600)}{text}") for n, text in enumerate(forged[:4], 1)]
     turns = [answer(r, "a", f"{text}{text_of(r, 200)}") for r, text in enumerate(forged[4:], 1)]
     [text] = shorten([prompt(pieces, turns)], most).texts
@@ -234,7 +234,9 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, rounds_of_reasons: Any, most: int) -> None:
+def test_shortening_keeps_limit_order_and_tags_for_any_pieces_and_rounds(
+    texts: Any, rounds_of_reasons: Any, most: int
+) -> None:
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [
         answer(round, f"agent-{n}", reasons * times, cites)

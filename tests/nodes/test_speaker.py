@@ -96,7 +96,7 @@ async def test_tokens_that_the_endpoint_does_not_count_are_unknown(start_stub: S
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
-async def test_passing_failures_are_retried(start_stub: StartStub, status: int) -> None:
+async def test_transient_failures_are_retried(start_stub: StartStub, status: int) -> None:
     stub = start_stub([{"status": status, "retry_after": "0", "times": 2}, {"reply": GOOD}])
     asked = await ask()
     assert asked.reply.answer == "SUPPORTS"
@@ -112,7 +112,7 @@ def raw_reply(**message: Any) -> dict[str, Any]:
     }
 
 
-# Per case: the model's behaviour, the requests with two attempts, the error's class and kind, words of its text.
+# By case: the stub's rule, the number of requests with two attempts, the error's class and kind, words of its text.
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
     "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
     "busy": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
@@ -310,7 +310,7 @@ def test_clients_work_in_one_event_loop_after_another(start_stub: StartStub) -> 
         assert [a.reply and a.reply.answer for a in asyncio.run(run_calls())] == ["SUPPORTS"] * 2
 
 
-FORGETFUL = """
+OPEN_CLIENTS = """
 import asyncio
 from moot.core.endpoint import Limits
 from moot.nodes._models.chat_models import StructuredOutput, open_chat_model
@@ -329,5 +329,5 @@ print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
 
 def test_event_loops_with_unclosed_clients_end_without_warnings(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
-    done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", OPEN_CLIENTS], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

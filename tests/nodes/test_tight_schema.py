@@ -120,7 +120,7 @@ def test_without_evidence_nothing_can_be_cited() -> None:
     assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITED]})
 
 
-async def test_an_endpoint_set_to_tight_gets_this_schema(start_stub: StartStub) -> None:
+async def test_a_model_set_to_tight_is_sent_this_schema(start_stub: StartStub) -> None:
     stub = start_stub()
     opened = await open_chat_model("openai:stub-a")
     reply = answer_reply(FEVER)

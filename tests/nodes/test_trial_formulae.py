@@ -52,7 +52,9 @@ def is_plain(value: float) -> bool:
         (1, 0, 0, "discarded"),
     ],
 )
-def test_admissibility_by_hand(relevance: float, credibility: float, weight: float, status: Standing) -> None:
+def test_a_ruling_follows_from_relevance_times_credibility(
+    relevance: float, credibility: float, weight: float, status: Standing
+) -> None:
     assert admissibility(relevance, credibility) == admissibility(credibility, relevance) == pytest.approx(weight)
     assert ruling(admissibility(relevance, credibility)) == status
 
@@ -125,7 +127,9 @@ COS_30 = math.sqrt(3) / 2
         ([0.1, 0.7], [[0.3, 2.1]], 0),
     ],
 )
-def test_novelty_by_hand(vector: list[float], pool: list[list[float]], expected: float) -> None:
+def test_novelty_is_the_cosine_distance_to_the_nearest_vector(
+    vector: list[float], pool: list[list[float]], expected: float
+) -> None:
     assert novelty(vector, pool) == expected
 
 
@@ -195,7 +199,7 @@ def test_novelties_of_candidates_equal_those_computed_one_by_one(
 # --- the end of retrieval -------------------------------------------------------------------------------------------
 
 
-def test_the_share_of_redundant_evidence_by_hand() -> None:
+def test_the_redundant_share_counts_evidence_more_similar_than_the_threshold() -> None:
     assert redundant_share([]) is None
     assert redundant_share([0.05, 0.149, 0.15, 0.2]) == 0.5
     assert redundant_share([0, 0, 0]) == 1
@@ -245,7 +249,7 @@ def test_the_limits_of_retrieval_are_settings() -> None:
     assert retrieval_end(0.9, 3, most_redundant=1, most_retrievals=3) == "retrievals"
 
 
-def test_the_gain_in_relevance_by_hand() -> None:
+def test_the_relevance_gain_is_the_difference_of_the_last_two_retrievals() -> None:
     assert relevance_gain([]) is relevance_gain([0.4]) is None
     assert relevance_gain([0.9, 0.80, 0.85]) == 0.05
     assert relevance_gain([0.6, 0.4]) == -0.2
@@ -255,13 +259,13 @@ def test_the_gain_in_relevance_by_hand() -> None:
 # --- when a debate stops --------------------------------------------------------------------------------------------
 
 
-def test_the_score_of_a_reflection_by_hand() -> None:
+def test_a_reflection_score_is_a_weighted_sum() -> None:
     assert reflection_score(0.8, 0.6, 0.5) == 0.65  # 0.32 + 0.18 + 0.15
     assert [reflection_score(*one) for one in ((1, 0, 0), (0, 1, 0), (0, 0, 1))] == [0.4, 0.3, 0.3]
     assert [reflection_score(value, value, value) for value in (0, 0.5, 1)] == [0, 0.5, 1]
 
 
-def test_the_total_of_both_sides_reflections_by_hand() -> None:
+def test_the_reflection_total_is_the_sum_of_both_sides() -> None:
     assert reflection_total(0.65, 0.57) == 1.22
     assert reflection_total(0, 0) == 0
     assert reflection_total(None, 0.5) is reflection_total(0.5, None) is reflection_total(None, None) is None
@@ -364,7 +368,7 @@ def turn(round: int, step: str, side: str, scores: dict[str, float | None], **mo
     return cast("Turn", {**key, "scores": scores, "evidence_ids": [], **more})
 
 
-def test_the_course_of_a_debate_by_hand() -> None:
+def test_the_values_of_each_round_are_read_from_the_turns() -> None:
     turns = [
         turn(1, "discover", "plaintiff", {"novelty": 0.3}, evidence_ids=["a", "b", "c"]),
         turn(1, "discover", "defense", {"novelty": 0.1}, evidence_ids=["d"], ended="redundancy"),

@@ -46,7 +46,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([SUP, INC, INC], INC, 2, 3, False),  # the chief judge is outvoted
         ([INC, SUP, NOT], INC, 1, 3, True),  # all differ, so the chief judge's verdict wins
         ([NOT, SUP, INC], NOT, 1, 3, True),
-        ([None, SUP, NOT], SUP, 1, 2, True),  # the first who gave a verdict is the chief judge
+        ([None, SUP, NOT], SUP, 1, 2, True),  # the first judge with a verdict is the chief judge
         ([SUP, None, NOT], SUP, 1, 2, True),
         ([NOT, NOT, None], NOT, 2, 2, False),
         ([None, None, INC], INC, 1, 1, False),
@@ -56,7 +56,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([INC, SUP, NOT, NOT, SUP], SUP, 2, 5, True),  # of the tied verdicts, that of the earliest judge wins
         ([SUP, SUP, NOT, NOT, INC], SUP, 2, 5, True),  # the chief judge's verdict is among the tied ones, so it wins
         ([NOT, INC, SUP, SUP, NOT], NOT, 2, 5, True),
-        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # nobody shares the chief judge's, so the second judge's wins
+        ([INC, NOT, SUP, SUP, NOT], NOT, 2, 5, True),  # the chief judge's verdict has one vote; the second's wins
         ([None, INC, SUP, NOT, NOT], NOT, 2, 4, False),
         ([None, INC, SUP, NOT, INC], INC, 2, 4, False),
         ([INC, NOT, None, SUP, SUP], SUP, 2, 4, False),
@@ -68,7 +68,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([INC, NOT, SUP, NOT, SUP, INC, None], INC, 2, 6, True),
     ],
 )
-def test_the_verdict_of_a_panel_by_hand(
+def test_the_most_frequent_verdict_wins_and_a_tie_goes_to_the_earliest_judge(
     verdicts: list[Verdict | None], verdict: Verdict, winning: int, votes: int, tied: bool
 ) -> None:
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
@@ -169,14 +169,14 @@ def test_the_confidence_of_the_worked_example() -> None:
     }
 
 
-def test_the_strength_of_a_consensus_by_hand() -> None:
+def test_the_consensus_strength_is_the_share_of_winning_votes() -> None:
     assert [consensus_strength(*counts) for counts in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
     for winning, votes in ((0, 0), (0, 3), (4, 3), (-1, 3)):
         with pytest.raises(ValueError, match="cannot have won"):
             consensus_strength(winning, votes)
 
 
-def test_the_quality_of_judges_by_hand() -> None:
+def test_the_quality_of_judges_is_a_tenth_of_their_mean_score() -> None:
     assert judge_quality([scores_of(10, 10, 10)]) == 1
     assert judge_quality([scores_of(0, 0, 0)]) == 0
     assert judge_quality([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
@@ -206,7 +206,7 @@ def test_consistency_adjusts_the_confidence_in_steps(gamma: float | None, adjust
     ("score", "adjustment"),
     [(1, 0.3), (0.75, 0.15), (0.5, 0), (0.4, -0.06), (0.25, -0.15), (0.2, -0.15), (0, -0.15), (None, 0)],
 )
-def test_the_adjustment_by_reflection_by_hand(score: float | None, adjustment: float) -> None:
+def test_the_adjustment_by_reflection_rises_from_a_minimum(score: float | None, adjustment: float) -> None:
     assert reflection_adjustment(score) == pytest.approx(adjustment)
 
 

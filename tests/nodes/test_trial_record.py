@@ -53,7 +53,7 @@ def test_each_retrieval_is_kept_once_with_its_novelty() -> None:
         assert sorted(found["retrievals"], key=lambda r: r["round"]) == [met, again]
 
 
-def test_the_panels_evidence_and_its_order() -> None:
+def test_the_panels_evidence_is_ordered_by_status_and_weight() -> None:
     evidence = [
         piece("disputed, 0.2", status="disputed", weight=0.2),
         piece("found first", status="discovered"),
@@ -78,7 +78,7 @@ def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None
     shown, left = fitting_exhibits(pieces, lambda p: cost[p["id"]], room)
     assert shown + left == pieces
     assert not shown or sum(costs[: len(shown)]) <= room
-    assert not left or sum(costs[: len(shown) + 1]) > room  # not one more than needed
+    assert not left or sum(costs[: len(shown) + 1]) > room  # the next exhibit would not fit
 
 
 @pytest.mark.parametrize(

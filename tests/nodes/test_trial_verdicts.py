@@ -84,7 +84,7 @@ def test_own_labels_are_known_by_spelling_or_meaning(labels: Any, expected: tupl
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_labels_are_refused_unless_each_stands_for_another_verdict(labels: list[str]) -> None:
+def test_labels_without_one_label_for_true_and_one_for_false_are_refused(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 
@@ -108,7 +108,7 @@ def test_settings_choose_the_labels_of_verdicts() -> None:
         *[{SUP: "REFUTES"}, labelled("REFUTES", "REFUTES")],
     ],
 )
-def test_a_label_from_settings_must_be_the_tasks_and_unique(given_labels: dict[Verdict, str]) -> None:
+def test_a_label_from_settings_must_be_a_label_of_the_task_and_unique(given_labels: dict[Verdict, str]) -> None:
     with pytest.raises(UserError) as raised:
         verdict_labels(make_task("fever"), given_labels)
     assert raised.value.kind == "unfit_task"
@@ -122,7 +122,9 @@ def test_a_label_from_settings_must_be_the_tasks_and_unique(given_labels: dict[V
         ("burden_of_refutation", "SUPPORTS", "SUPPORTS"),
     ],
 )
-def test_the_answer_for_an_inconclusive_verdict(policy: str | None, three: str, two: str | None) -> None:
+def test_the_policy_decides_the_answer_for_an_inconclusive_verdict(
+    policy: str | None, three: str, two: str | None
+) -> None:
     for name, inconclusive in (("fever", three), ("faviq", two)):
         labels = verdict_labels(make_task(name))
         assert [answer_for(v, labels, policy) for v in VERDICTS] == ["SUPPORTS", "REFUTES", inconclusive]

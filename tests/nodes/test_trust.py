@@ -94,12 +94,12 @@ def test_the_second_round_of_the_worked_example() -> None:
     ("h", "expected"),
     [(0, 0.3), (0.2999, 0.3), (0.3, 0.3), (0.45, 0.45), (0.5999, 0.5999), (0.6, 0.6), (0.7999, 0.6), (0.8, 0.8)],
 )
-def test_recalibration_by_hand(h: float, expected: float) -> None:
+def test_recalibration_raises_low_confidences_and_lowers_high_ones(h: float, expected: float) -> None:
     assert recalibrate_confidence(h) == expected
     assert recalibrate_confidence(h, None) == h
 
 
-def test_recalibration_with_other_thresholds_by_hand() -> None:
+def test_the_thresholds_of_recalibration_can_be_set() -> None:
     assert [recalibrate_confidence(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
     with pytest.raises(ValueError, match="ascend"):
         recalibrate_confidence(0.5, (0.8, 0.6, 0.3))
@@ -112,7 +112,7 @@ def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, flo
         recalibrate_confidence(h, thresholds)
 
 
-def test_loss_and_credibility_by_hand() -> None:
+def test_loss_and_credibility_follow_from_the_size_of_a_model() -> None:
     assert loss(70e9, 1.4e12) == pytest.approx(1.93665, abs=5e-6)
     assert credibility(70e9, 1.4e12) == pytest.approx(0.51636, abs=5e-6)
     assert loss(1, 1) == pytest.approx(406.4 + 410.7 + 1.69)
@@ -131,7 +131,7 @@ def test_one_unknown_size_makes_all_agents_equally_credible() -> None:
     assert credibilities({}) == ({}, [])
 
 
-def test_running_means_by_hand() -> None:
+def test_reliability_and_similarity_are_running_means() -> None:
     assert reliability(99, 1, 0.8) == 0.8  # there was no value before
     assert reliability(0.8, 2, 0.5) == pytest.approx(0.65)
     assert reliability(0.65, 3, 0.2) == pytest.approx(0.5)
@@ -148,14 +148,14 @@ def test_cosines_beyond_their_range_are_clamped() -> None:
         mean_similarity(0, 1, math.nan)
 
 
-def test_self_orientation_by_hand() -> None:
+def test_self_orientation_counts_how_often_an_agent_was_not_kept() -> None:
     assert [self_orientation(1, 5, 0), self_orientation(3, 5, 8), self_orientation(3, 5, 1)] == [0, 0, 7]
     for invalid in (9, -1):
         with pytest.raises(ValueError, match="kept 0 to 8 times"):
             self_orientation(3, 5, invalid)
 
 
-def test_the_weight_of_an_edge_by_hand() -> None:
+def test_the_weight_of_an_edge_falls_with_self_orientation() -> None:
     assert weight(0.5, 0.8, 0.5, 0) == pytest.approx(0.2)
     assert weight(0.5, 0.8, 0.5, 3) == pytest.approx(0.05)
 
@@ -175,7 +175,7 @@ FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
         ("bottom-3-removed", ["b", "d"]),
     ],
 )
-def test_each_pruning_by_hand(pruning: Pruning, opponents: list[str]) -> None:
+def test_each_pruning_rule_keeps_the_heavy_edges(pruning: Pruning, opponents: list[str]) -> None:
     assert agents_heard(FIVE, pruning=pruning) == {"j": opponents}
 
 
@@ -184,7 +184,7 @@ def test_each_pruning_by_hand(pruning: Pruning, opponents: list[str]) -> None:
     ("pruning", "opponents"),
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )
-def test_each_pruning_of_equal_weights_by_hand(value: float, pruning: Pruning, opponents: str) -> None:
+def test_pruning_of_equal_weights_keeps_all_or_the_first(value: float, pruning: Pruning, opponents: str) -> None:
     assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(opponents)}
 
 
@@ -228,7 +228,7 @@ def test_mdm_without_intimacy_and_self_orientation() -> None:
     assert later["1"] == near({"2": 0.7, "3": 0.45})
 
 
-def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
+def test_self_evaluation_hears_agents_above_the_mean_confidence() -> None:
     assert run_next_round("self")[1] == {"1": ["2"], "2": ["1"], "3": ["1", "2"]}  # 0.8, 0.6, 0.3: mean 0.5667
     assert run_next_round("self", "full")[1] == {"1": ["2", "3"], "2": ["1", "3"], "3": ["1", "2"]}
     assert run_next_round("self", thresholds=None, confidences={"1": 0.9, "2": 0.5, "3": 0.1})[1] == {
@@ -247,7 +247,7 @@ def test_of_equal_scores_none_is_above_the_mean(h: float) -> None:
     }
 
 
-def test_peer_evaluation_by_hand() -> None:
+def test_peer_evaluation_hears_agents_above_the_mean_peer_score() -> None:
     given: dict[str, dict[str, float | None]] = {
         "1": {"2": 0.4, "3": 0.2, "1": 1.0},
         "2": {"1": 0.5, "3": None},
@@ -321,7 +321,7 @@ def test_pruning_keeps_the_heaviest_edges(values: list[float], pruning: Pruning)
     opponents = PRUNING_RULES[pruning](weights)
     assert opponents == [i for i in weights if i in opponents]  # in order, each once
     assert any(weights[i] == max(values) for i in opponents)
-    for i in opponents:  # no pruned edge weighs more, but for rounding
+    for i in opponents:  # no pruned edge weighs more, apart from rounding
         assert all(weights[o] <= weights[i] * (1 + 1e-8) for o in weights if o not in opponents)
 
 

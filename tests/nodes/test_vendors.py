@@ -53,7 +53,7 @@ async def ask(api: Messages, monkeypatch: pytest.MonkeyPatch, **options: Any) ->
         return error, ledger
 
 
-async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_request_has_the_settings_and_token_counts_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         reply, ledger = await ask(api, monkeypatch, max_tokens=300)
     assert reply.answer == "SUPPORTS"
@@ -105,7 +105,7 @@ async def test_errors_have_their_kind_and_message(
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
-async def test_the_context_length_is_learned_from_a_refused_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_long_prompt_is_an_error_of_the_kind_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
     async with messages_api({"status": 400, "error": long}) as api:
         failed, _ = await ask(api, monkeypatch)
@@ -161,7 +161,7 @@ def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> 
         assert reply.answer == "SUPPORTS"
 
 
-async def test_a_ceiling_holds_for_a_vendors_model(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_with_a_cost_ceiling_runs_on_a_vendors_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         settings = {"model": MODEL, "max_cost": 0.05, "seed": 3}
@@ -190,7 +190,7 @@ async def test_json_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"), [("opnai:x", "openai"), ("antropic:c", "anthropic"), ("google:g", "google_genai")]
 )
-def test_a_misspelt_provider_is_named(name: str, meant: str) -> None:
+def test_the_error_for_a_misspelt_provider_suggests_the_nearest_name(name: str, meant: str) -> None:
     with pytest.raises(UserError, match=f"Did you mean {meant}\\?") as caught:
         check_provider(name)
     assert caught.value.kind == "unknown_provider"
@@ -210,7 +210,7 @@ async def test_missing_packages_and_keys_are_named(monkeypatch: pytest.MonkeyPat
     assert here["ollama"]["why_not"] == ""
 
 
-async def test_azure_is_called_over_our_http_client(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_of_azure_needs_an_endpoint_and_gets_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k" * 20)
     with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT is not set"):
         await open_chat_model("azure_openai:mine")

@@ -25,7 +25,7 @@ def votes(groups: Sequence[int | None]) -> list[Vote]:
 
 
 def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None, tie: Tie = "first") -> int | None:
-    """The winning group, whose answer must be worded as its first vote."""
+    """The group of the winning vote, which must be the first vote of that group."""
     given = votes(groups)
     won = majority(given, weights, tie)
     if won is None:
@@ -49,7 +49,9 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
         ([], None, None),
     ],
 )
-def test_winners_by_hand(groups: list[int | None], first: int | None, none: int | None) -> None:
+def test_a_majority_wins_and_a_tie_goes_to_the_first_or_to_none(
+    groups: list[int | None], first: int | None, none: int | None
+) -> None:
     assert (winner(groups), winner(groups, tie="none")) == (first, none)
 
 
@@ -90,7 +92,7 @@ def test_sums_that_differ_only_by_rounding_are_a_tie() -> None:
     ("confidence", "weight"),
     [(1.0, 1.0), (0.99, 0.8), (0.9, 0.8), (0.89, 0.5), (0.8, 0.5), (0.79, 0.3), (0.61, 0.3), (0.6, 0.1), (0.0, 0.1)],
 )
-def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
+def test_the_weight_of_a_vote_follows_from_its_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 

@@ -279,8 +279,8 @@ def render_prompts(text: str) -> list[tuple[str, str]]:
 
 
 def tags(prompt: tuple[str, str]) -> tuple[list[str], int]:
-    """The tags as a reader sees them after Unicode normalisation, ignoring zero-width characters; all angle brackets,
-    counted.
+    """The tags as a reader sees them after Unicode normalisation without zero-width characters, and the number of angle
+    brackets.
     """
     normal = unicodedata.normalize("NFKC", "\n".join(prompt))
     visible = "".join(c for c in normal if unicodedata.category(c) not in ("Cf", "Cc") or c == "\n")
@@ -313,7 +313,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
     shipped = [
         f"{sub.name}/{file.name.removesuffix('.md')}"
         for sub in folder.iterdir()
-        if sub.is_dir() and sub.name not in ("claims", "attacks")  # tests/claims, tests/evals/test_attacks.py
+        if sub.is_dir() and sub.name not in ("claims", "attacks")  # see tests/claims, tests/evals/test_attacks.py
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]

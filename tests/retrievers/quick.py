@@ -42,7 +42,7 @@ class QuickEncoder:
 
 
 def output_of_child(*words: str, **options: Any) -> str:
-    """What `CHILD` prints for a task."""
+    """The output of `CHILD` for a task."""
     with start([*CHILD, *words], stdout=subprocess.PIPE, text=True, **options) as child:
         printed: str = child.communicate(timeout=120)[0]
     assert child.returncode == 0

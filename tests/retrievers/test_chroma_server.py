@@ -162,7 +162,7 @@ async def test_collections_of_others_are_left_alone(chroma: str) -> None:
         assert (error.kind, "not created by moot" in error.detail) == ("invalid_corpus", True)
 
 
-async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> None:
+async def test_a_corpus_that_was_changed_or_deleted_by_others_is_refused(chroma: str) -> None:
     await index_passages("lost", numbered_passages(0, 5))
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])

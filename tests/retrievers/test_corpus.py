@@ -44,7 +44,7 @@ MANY = BATCH + 44
 
 
 async def index_and_count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
-    """Index files; return the number of passages seen, and of those newly encoded."""
+    """Index passages; return how many were seen, and how many of them were newly encoded."""
     done = [(0, 0)]
     await index_passages(name, passages, progress=lambda seen, encoded: done.append((seen, encoded)))
     return done[-1]
@@ -154,7 +154,7 @@ async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
     monkeypatch.setattr(filling, "store_passages", store)
     task = asyncio.ensure_future(index_passages("slow", [passage(i) for i in range(3)]))
     await asyncio.to_thread(writing.wait, 60)
-    for _ in range(turns):  # whatever step the build has reached
+    for _ in range(turns):  # the build is cancelled at different steps
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0)
@@ -165,7 +165,9 @@ async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
     assert log == ["written", "let go"]
 
 
-async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Path, quick_encoder: None) -> None:
+async def test_open_retrievers_are_reused_until_an_interrupted_build_is_completed(
+    empty_home: Path, quick_encoder: None
+) -> None:
     await index_passages("growing", [passage(1)])
     kinds = ("chroma", "bm25", "hybrid")
     opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
@@ -185,13 +187,13 @@ async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Pa
     assert not set(map(id, after)) & set(map(id, opened))
 
 
-SMALL = 2000
+TOTAL = 2000
 KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
 
 
 def kill_while_indexing() -> None:
     """Index in a new process, and send it SIGKILL after `KILLED_AFTER` passages."""
-    command = [*CHILD, "index", "killed", "0", str(SMALL)]
+    command = [*CHILD, "index", "killed", "0", str(TOTAL)]
     with start(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         while (line := child.stdout.readline()) != f"{KILLED_AFTER}\n":
@@ -203,20 +205,20 @@ def kill_while_indexing() -> None:
 async def test_a_build_killed_in_another_process_is_refused_then_completed(
     empty_home: Path, quick_encoder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passages = numbered_passages(0, SMALL)
+    passages = numbered_passages(0, TOTAL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
-    assert len(await before.search("entry", SMALL)) == 3  # from here on this process has an outdated view
+    assert len(await before.search("entry", TOTAL)) == 3  # from here on this process has an outdated view
     await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
     with pytest.raises(UserError, match="or is still running") as caught:
         await open_retriever("bm25:killed")
     assert caught.value.kind == "unfinished_corpus"
     seen, encoded = await index_and_count("killed", passages)
-    assert (seen, encoded <= SMALL - KILLED_AFTER) == (SMALL, True)
-    assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(SMALL))
-    found = await (await open_retriever("chroma:killed")).search("entry", SMALL)
-    assert len(found) >= SMALL - 20  # the nearest of so many are found approximately
+    assert (seen, encoded <= TOTAL - KILLED_AFTER) == (TOTAL, True)
+    assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(TOTAL))
+    found = await (await open_retriever("chroma:killed")).search("entry", TOTAL)
+    assert len(found) >= TOTAL - 20  # the nearest of so many are found approximately
     assert len(await before.search("entry", 3)) == 3
 
     def index_files(folder: str, names: list[str]) -> set[str]:
@@ -232,7 +234,7 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
 
 def test_nearly_all_passages_added_by_another_process_are_found(empty_home: Path, quick_encoder: None) -> None:
     async def count_found() -> int:
-        return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
+        return len(await (await open_retriever("chroma:killed")).search("entry", TOTAL))
 
     async def grow() -> tuple[int, int]:
         await index_passages("killed", numbered_passages(0, 1))
@@ -299,7 +301,7 @@ with strict():
 
 
 async def test_a_new_process_and_this_one_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
-    """A new process, because the first imports read files, too; the LangGraph server refuses blocking calls."""
+    """A new process, because the first imports read files, too. The LangGraph server refuses blocking calls."""
     closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, env=variables, stdout=-1, stderr=-1)

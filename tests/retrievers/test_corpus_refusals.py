@@ -133,7 +133,7 @@ async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
         assert (await refusal_of(name)).kind == "invalid_corpus"
 
 
-async def test_an_unknown_corpus_is_refused_with_the_known_ones(empty_home: Path) -> None:
+async def test_the_error_for_an_unknown_corpus_lists_the_known_ones(empty_home: Path) -> None:
     error = await refusal_of("nowhere")
     assert error.kind == "unknown_corpus"
     assert all(name in error.detail for name in DEMO_CORPORA)

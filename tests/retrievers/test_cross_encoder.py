@@ -85,7 +85,7 @@ async def test_a_debate_that_agrees_does_not_load_a_cross_encoder(
     assert (agreed["stop_reason"], loaded, "similarity" in agreed["metrics"]) == ("consensus", [], False)
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
     without = await graph.ainvoke(claim, context=settings.model_copy(update={"retrieval": "none"}))
-    assert (without["answer"], loaded) == ("REFUTES", [])  # there are no answers to compare
+    assert (without["answer"], loaded) == ("REFUTES", [])  # there is no evidence to compare the answers with
     disputed = await graph.ainvoke(claim, context=settings)
     assert loaded == ["none"]
     assert disputed["metrics"]["similarity"] == "cosine of openai:stub-embedding"

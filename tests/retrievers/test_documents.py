@@ -22,7 +22,6 @@ from moot.retrievers._files import LONGEST_PARAGRAPH, Passage
 from tests.commands import moot
 from tests.papers import docx, paragraph, pdf, pdf_of
 
-ENTITY = "&" + "{};"
 ARTICLE = """<!doctype html><html><head><title>The kilogram</title>
 <meta property="article:published_time" content="2019-05-20"><script>steal("every word of this")</script></head>
 <body><nav><a href="/">Home</a> <a href="/news">All news</a></nav><article><h1>The kilogram</h1>
@@ -38,7 +37,7 @@ def write_files(folder: Path, files: Mapping[str, bytes | str]) -> Path:
 
 
 def error_of(folder: Path, name: str, content: bytes | str) -> str:
-    """The reason for which a file cannot be read."""
+    """The reason why a file cannot be read."""
     with pytest.raises(UserError) as caught:
         list(read_passages(write_files(folder, {name: content}) / name))
     assert caught.value.kind == "invalid_file"

@@ -114,7 +114,7 @@ async def test_without_results_there_are_no_texts_to_encode(stub: StubEndpoint) 
     before = texts_per_request(stub)
     assert await vectors_of([], await open_encoder(STUB)) == []
     hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
-    hybrid._rows.clear()  # the cache is empty
+    hybrid._rows.clear()  # as if all passages had been stored later
     assert await hybrid.search("water", 3) == []
     assert texts_per_request(stub) == [*before, 1]
 
@@ -152,7 +152,7 @@ async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monke
         await encoder.embed(["a", "b"])
 
 
-async def test_long_lists_are_cached_too() -> None:
+async def test_cached_vectors_are_also_used_for_long_lists() -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     texts = [f"Sentence {i} of a long list" for i in range(3 * FEW)]
     encoder.remember(texts[: 2 * FEW], [[float(i)] for i in range(2 * FEW)])

@@ -65,7 +65,7 @@ async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatc
     assert vectors == [paused_model.real([text])[0] for text in texts]
 
 
-async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_texts_are_not_batched_with_short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     paused_model = PausedModel(encoder, monkeypatch)
     paused_model.go.set()

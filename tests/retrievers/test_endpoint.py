@@ -89,7 +89,7 @@ def test_any_header_is_read_or_ignored(header: str) -> None:
         (UserError("no", kind="authentication"), 1),
     ],
 )
-async def test_a_call_is_retried_only_if_the_error_may_pass(error: MootError, attempts: int) -> None:
+async def test_only_transient_errors_with_a_short_wait_are_retried(error: MootError, attempts: int) -> None:
     calls = 0
 
     async def call() -> None:

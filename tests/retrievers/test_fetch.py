@@ -78,7 +78,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["/polish", "/misnamed", "/marked", "/wide", "/slow"])
-def test_a_page_is_decoded_by_its_declared_encoding(path: str, site: str, tmp_path: Path) -> None:
+def test_a_page_is_decoded_even_if_it_declares_a_wrong_encoding(path: str, site: str, tmp_path: Path) -> None:
     assert [one.text for one in read_page(site + path)] == [POLISH]
     assert [one["text"].removeprefix("\ufeff") for one in read_given(site + path)] == [POLISH]
     fetched = fetch(site + path)

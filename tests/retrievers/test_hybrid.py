@@ -18,7 +18,7 @@ PASSAGES = [
 ]
 
 
-def test_hybrid_scores_by_hand() -> None:
+def test_a_hybrid_score_is_the_weighted_sum_of_normalised_scores() -> None:
     # By hand, w = 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
     fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
     assert list(fused) == ["b", "a", "c"]
@@ -53,7 +53,7 @@ def test_the_best_rows_have_positive_scores_and_are_in_order() -> None:
     assert best_rows(np.zeros(3), 3) == []
 
 
-def test_stems_match_where_words_do_not() -> None:
+def test_stems_match_if_the_words_differ() -> None:
     texts = [p.text for p in PASSAGES]
     assert LexicalIndex("x", texts, stem=True).scores("moving machines")[1] > 0
     assert LexicalIndex("x", texts, stem=False).scores("moving machines").max() == 0
@@ -83,7 +83,7 @@ async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.Mon
     assert found[0]["retrievals"][0]["score"] == -len("Lakes. Still water gathers in a hollow.")
 
 
-async def test_missing_parts_are_named(empty_home: Path) -> None:
+async def test_a_missing_corpus_or_cross_encoder_is_named(empty_home: Path) -> None:
     with pytest.raises(UserError, match="moot index"):
         await open_retriever("hybrid:nothing-here")
     with pytest.raises(UserError, match="cross-encoder"):

@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def module(monkeypatch: pytest.MonkeyPatch, **attributes: object) -> None:
-    """Write a module ``own`` with these attributes."""
+    """Add a module ``own`` with these attributes to `sys.modules`."""
     made = ModuleType("own")
     vars(made).update(attributes)
     monkeypatch.setitem(sys.modules, "own", made)
@@ -74,7 +74,7 @@ async def test_a_vector_store_is_searched(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[0]["retrievals"][0]["score"] == pytest.approx(1)
 
 
-async def test_relevance_comes_before_other_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_relevance_score_is_preferred_to_other_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     class Store(InMemoryVectorStore):
         def _select_relevance_score_fn(self):  # type: ignore[no-untyped-def]
             return lambda score: score / 2

@@ -113,11 +113,11 @@ def test_results_of_sources_alternate_and_each_source_gives_at_most_k() -> None:
         (None, True),
     ],
 )
-def test_evidence_from_the_claims_day_on_is_left_out(published: str | None, stays: bool) -> None:
+def test_evidence_published_on_or_after_the_day_of_the_claim_is_left_out(published: str | None, stays: bool) -> None:
     assert bool(normalised([piece(published=published)], published_before=date(2020, 10, 25))) == stays
 
 
-def test_a_copy_from_after_the_claim_is_no_source() -> None:
+def test_a_copy_published_after_the_claim_is_no_source() -> None:
     late, early = piece(published="2021-01-01"), piece(host="b.test", published="2020-01-01")
     (only,) = normalised([late, early], published_before=date(2020, 10, 25))
     assert (only["source"], "also" in only) == (early["source"], False)

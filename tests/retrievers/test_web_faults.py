@@ -107,7 +107,7 @@ async def test_a_used_up_quota_is_a_user_error(vendor: Vendor, start: StartVendo
 
 @every
 @pytest.mark.parametrize("status", [429, 502])
-async def test_a_passing_failure_is_retried(vendor: Vendor, start: StartVendor, status: int) -> None:
+async def test_a_transient_failure_is_retried(vendor: Vendor, start: StartVendor, status: int) -> None:
     server = await start(vendor, lambda n: FOUND if n > 2 else web.Response(status=status, headers=NOW))
     assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert len(server.paths) == 2 + len(vendor.found)

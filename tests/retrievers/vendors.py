@@ -14,7 +14,7 @@ from .conftest import Serve, Server
 
 KEY = "key-0123456789abcdef"
 OTHER_KEY = "OTHER_API_KEY"
-"""A key in the environment of vendors that need none."""
+"""The environment variable that holds a key for vendors that need none."""
 
 Rule = Callable[[int], web.Response | None]
 """A function from the number of a request (from 1) to the response; `FOUND` lets the server return its results."""
@@ -41,7 +41,7 @@ StartVendor = Callable[..., Awaitable[Server]]
 
 
 def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
-    """Start a vendor's server and set its variables to that address: ``await start(VENDOR, rule, **bodies)``."""
+    """Start a vendor's server and set its variables to that address: ``await start(VENDOR, rule, bodies)``."""
 
     async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
         def answer(n: int, body: dict[str, Any]) -> web.Response | None:

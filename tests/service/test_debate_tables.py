@@ -122,7 +122,7 @@ def test_two_requests_with_one_key_are_one_debate(ledgers: tuple[ServedLedger, S
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 
 
-async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
+async def test_a_user_finds_only_their_own_documents(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
         token = current_user.set("ann")
@@ -154,7 +154,7 @@ async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(
         assert debates.write({**document, "status": "interrupted"}, "run") == id
         assert debates.load(id) == document
         current_user.set("bob")
-        with pytest.raises(UserError, match="no such debate"):  # Bob put her debate's id into his own state
+        with pytest.raises(UserError, match="no such debate"):  # Bob put the id of Ann's debate into his own state
             debates.write({**document, "claim": "His."}, "another")
         current_user.reset(token)
         assert debates.load(id) == document

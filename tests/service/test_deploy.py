@@ -18,7 +18,7 @@ SOURCES = [
 ]
 HOME = "MOOT_HOME"
 NOT_SET = {"MOOT_TOKEN"}
-"""Compose names users in its place."""
+"""Variables that ``compose.yaml`` leaves unset: it names users instead of a token."""
 FOREIGN_VARIABLES = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
 """Variables that uvicorn and Aegra read."""
 

@@ -34,7 +34,7 @@ def bobs(service: Service) -> Bobs:
     """A debate of Bob's that waits for a reply, an assistant, and an item of the store."""
     with service.client_of("bob") as bob:
         thread, run = begin(bob, f"{MARK} is bitter.", ask_person=["remark"])
-        service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
+        service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "no question was asked")
         made = {"graph_id": "rag", "name": MARK, "context": CONTEXT, "metadata": {"of": MARK}}
         assistant = bob.post("/assistants", json=made).raise_for_status().json()["assistant_id"]
         item = {"namespace": ["notes"], "key": "note", "value": {"said": MARK}}
@@ -74,7 +74,7 @@ def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
 
 
 def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
-    """The status and the text of a response; (0, "") if it does not end within ten seconds, as some streams."""
+    """The status and the text of a response; (0, "") for a stream that does not end within ten seconds."""
     try:
         with client.stream(method, path, timeout=10, **sent) as response:
             return response.status_code, response.read().decode()

@@ -33,7 +33,7 @@ def one_worker(service: Service) -> Iterator[None]:
 
 @contextmanager
 def storing_blocked(service: Service) -> Iterator[Any]:
-    """Block the storing of documents within this context; yield a function that tells whether one is blocked."""
+    """Block the storing of documents within this context; yield a function that tells whether a process waits."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
         holder.execute("LOCK TABLE moot.documents IN SHARE MODE")
@@ -70,11 +70,11 @@ def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: 
         check_stored(service, bob, "Nutmeg", places)
 
 
-def test_a_document_is_stored_if_its_worker_was_killed_before(service: Service) -> None:
+def test_a_document_that_a_killed_worker_did_not_store_is_stored(service: Service) -> None:
     with service.client_of("bob") as bob:
-        with storing_blocked(service) as one_waits:
+        with storing_blocked(service) as is_waiting:
             place = begin(bob, "Mace is a spice.")
-            service.wait_for(one_waits, "no document")
+            service.wait_for(is_waiting, "no document")
             service.kill("worker-1")
         calls = len(service.stub.calls())
         service.start("worker-1")
@@ -82,14 +82,14 @@ def test_a_document_is_stored_if_its_worker_was_killed_before(service: Service) 
         assert len(service.stub.calls()) == calls
 
 
-def test_the_result_of_a_reply_is_stored_if_its_worker_was_killed_before(service: Service) -> None:
+def test_the_result_of_a_reply_that_a_killed_worker_did_not_store_is_stored(service: Service) -> None:
     with service.client_of("bob") as bob:
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
-        service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
+        service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "no question was asked")
         asked = {"assistant_id": "society_of_minds", "command": {"resume": {"remark": "It is."}}, "context": CONTEXT}
-        with storing_blocked(service) as one_waits:
+        with storing_blocked(service) as is_waiting:
             reply = bob.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()["run_id"]
-            service.wait_for(one_waits, "no document")
+            service.wait_for(is_waiting, "no document")
             service.kill("worker-1")
         calls = len(service.stub.calls())
         service.start("worker-1")
@@ -97,7 +97,7 @@ def test_the_result_of_a_reply_is_stored_if_its_worker_was_killed_before(service
         assert len(service.stub.calls()) == calls
 
 
-def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) -> None:
+def test_a_run_whose_end_could_not_be_stored_ends_later(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
@@ -128,7 +128,7 @@ def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> 
         owner.execute("DROP FUNCTION cut_off CASCADE; DROP SEQUENCE ended")
 
 
-def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Service) -> None:
+def test_a_run_whose_lease_is_lost_before_its_start_is_leased_again(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(

@@ -1,4 +1,4 @@
-"""Postgres or Redis is down: the service's responses meanwhile, and that no debate is lost."""
+"""If Postgres or Redis is down, the service still responds, and no debate is lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def responses_of(service: Service, path: str) -> list[int]:
 def test_debates_start_and_end_without_redis(service: Service) -> None:
     with service.client_of("bob") as bob:
         under_way = begin(bob, "Anise is a star.", ask_person=["remark"])
-        service.wait_for(lambda: status(bob, under_way) == "interrupted", "nobody is asked")
+        service.wait_for(lambda: status(bob, under_way) == "interrupted", "no question was asked")
         service.kill("redis")
         assert responses_of(service, "/ok") == responses_of(service, "/ready") == [200, 200]
         places = [begin(bob, f"Anise has {number} tips.", "standard_prompting") for number in range(3)]

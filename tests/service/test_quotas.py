@@ -1,4 +1,4 @@
-"""Quotas of users: the number of debates, and money; also attempts to get around them."""
+"""Quotas of users: the numbers of debates and tokens, and money; also attempts to get around them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None
 def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
     with service.client_of("hal") as hal:
         thread, run = begin(hal, "Basil is sweet.", ask_person=["remark"])
-        service.wait_for(lambda: status(hal, (thread, run)) == "interrupted", "nobody is asked")
+        service.wait_for(lambda: status(hal, (thread, run)) == "interrupted", "no question was asked")
         waits = hal.get(f"/threads/{thread}/state").json()["checkpoint"]
         named = {"assistant_id": "society_of_minds", "context": CONTEXT}
         for around in (
@@ -124,7 +124,7 @@ def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
 def test_a_state_cannot_name_another_users_corpus(service: Service) -> None:
     with service.client_of("ann") as ann:
         thread, run = begin(ann, "Thyme grows.", ask_person=["remark"])
-        service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "nobody is asked")
+        service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "no question was asked")
         settings = {"settings": {"sources": ["chroma:law"]}}
         named = {"assistant_id": "society_of_minds"}
         for path, body in (

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-ENDS = """
+PROGRAM = """
 import atexit, sys
 from moot.cli.main import run
 
@@ -35,11 +35,11 @@ run()
 """
 
 
-def test_a_terminated_process_ends_after_its_work(service: Service) -> None:
+def test_a_terminated_process_runs_its_exit_hooks_and_skips_finalisation(service: Service) -> None:
     service.ports["third"] = free_port()
     words = ["service", "--port", str(service.ports["third"]), "--at-once", "2"]
     with service.client_of("bob", "third") as bob, (service.folder / "third.log").open("wb") as log:
-        command, environment = [python() or "", "-c", ENDS, *words], os.environ | service.environment("worker-1")
+        command, environment = [python() or "", "-c", PROGRAM, *words], os.environ | service.environment("worker-1")
         process = service.processes["third"] = subprocess.Popen(
             command, env=environment, cwd=service.folder, stdout=log, stderr=log
         )

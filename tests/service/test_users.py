@@ -54,7 +54,7 @@ def test_a_session_expires_and_cannot_be_forged() -> None:
     assert users.user_of_session(f"{name}.{int(until) + 60}.{signature}") is None
     assert users.user_of_session(cookie.replace("ann.", "bob.")) is None
     assert users.user_of_session(users.session_cookie("ann", -1)) is None
-    assert Users({"ann": User(OTHER)}).user_of_session(cookie) is None  # she has a new token now
+    assert Users({"ann": User(OTHER)}).user_of_session(cookie) is None  # Ann has a new token now
     for odd in ("", "ann", "ann..", f"ann.x.{signature}", f"ann.{until}.é"):
         assert users.user_of_session(odd) is None
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is insta
 ROWS = 4
 
 
-def test_a_worker_shows_the_queue_and_its_processes_their_calls(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_worker_reports_the_queue_and_its_processes_report_their_calls(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"match": "Claim number 0", "delay_ms": 600_000, "times": 1}])
     (tmp_path / "claims.csv").write_text("claim\n" + "".join(f"Claim number {n} is true.\n" for n in range(ROWS)))
     batch = ("batch", str(tmp_path / "claims.csv"), "--out", str(tmp_path / "out"), "--model", "openai:gpt-4o-mini")

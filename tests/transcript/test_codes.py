@@ -28,9 +28,9 @@ FOLDERS = ("core", "nodes", "retrievers", "graphs")
     [
         (
             "Try another model, or set `structured_output` otherwise.",
-            "Try another model, or set “How models are asked for structure” otherwise.",
+            "Try another model, or set “How structured output is requested” otherwise.",
         ),
-        ("It is shown in part, as max_evidence_tokens is 300.", "as “Longest evidence shown to a model” is 300."),
+        ("It is shown in part, as max_evidence_tokens is 300.", "as “Longest passage shown to a model” is 300."),
         ("wikipedia: Wikipedia could not be reached.", "Wikipedia: Wikipedia could not be reached."),
         ("`bm25:notes` found nothing.", "the collection “notes”, by keyword found nothing."),
         ("Another model in `models.arbiter`.", "Another model in “Models of single roles”."),

@@ -103,11 +103,11 @@ async def test_a_report_ends_with_the_votes_a_question_the_verdict_and_its_accep
     key = {"round": 1, "phase": "primary", "agent": "person", "step": "review_verdict", "about": "The draft."}
     document["turns"] += [{**key, "number": 1, "question": "Why?"}, {**key, "number": 2, "question": None}]
     shown_lines = lines(document)[-1].lines
-    found = [next(i for i, line in enumerate(shown_lines) if words in f"{line.what} {line.text}") for words in PLACES]
+    found = [next(i for i, line in enumerate(shown_lines) if words in f"{line.what} {line.text}") for words in IN_ORDER]
     assert found == sorted(found)
 
 
-PLACES = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
+IN_ORDER = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
 
 
 async def test_the_report_describes_its_evidence() -> None:
@@ -210,7 +210,7 @@ async def test_the_report_says_who_said_the_claim_and_when() -> None:
     assert "Said by: not given · When: 2020-10" in report(document, "html")
 
 
-# --- what a reader sees -----------------------------------------------------------------------------------------------
+# --- answers and warnings ---------------------------------------------------------------------------------------------
 
 LABELS = (
     ("SUPPORTS", "sup"), ("REFUTES", "ref"), ("NOT ENOUGH INFO", "nee"), ("supports", "text"), ("SUPPORTED", "text"),
@@ -237,7 +237,7 @@ def test_own_labels_have_a_colour_only_if_they_equal_known_ones(label: str) -> N
     {"status": "interrupted"},
     {"answer": None, "raw_verdict": None},
 ])  # fmt: skip
-async def test_no_verdict_is_never_coloured_as_an_answer(change: dict[str, object]) -> None:
+async def test_a_debate_without_a_verdict_is_not_coloured_as_an_answer(change: dict[str, object]) -> None:
     document = await a_debate()
     document |= {"answer": "SUPPORTS"} | change
     page = report(document, "html")
@@ -395,7 +395,7 @@ async def test_a_claim_review_needs_a_publisher_an_address_and_a_verdict() -> No
         (["REFUTES", "SUPPORTS"], "REFUTES", "Of 2 answers: 1 “Refuted” and 1 “Supported”. {}a judge decided."),
     ],
 )
-def test_a_judge_may_decide_against_all_debaters(answers: list[str], judged: str, words: str) -> None:
+def test_a_report_says_whether_the_judge_agreed_with_the_debaters(answers: list[str], judged: str, words: str) -> None:
     votes = [{"agent": name, "answer": one, "group": one} for name, one in zip("ab", answers, strict=True)]
     ended = {
         "task": make_task("fever", claim="Eggs."),

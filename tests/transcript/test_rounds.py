@@ -173,7 +173,7 @@ async def test_equal_first_answers_do_not_end_a_debate(start_stub: StartStub) ->
     assert "Round 0: SUPPORTS from agent-1, agent-2." in [line.text for line in printed]
 
 
-def test_records_are_joined_in_the_order_of_their_rounds() -> None:
+def test_records_of_one_round_are_merged_and_sorted_by_phase_and_round() -> None:
     [second] = recorded_round(2, reason="disputed", votes=[])["round_log"]
     [first] = recorded_round(1, "switched", reason="unresolved")["round_log"]
     [scored] = recorded_round(2, reason="unstable", scores={})["round_log"]

@@ -96,7 +96,7 @@ async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub:
         debates.parse_document(json.dumps(forged).encode())
 
 
-async def test_a_summary_is_kept_among_the_calls_of_its_debate(
+async def test_the_call_of_a_summary_is_stored_with_the_calls_of_its_debate(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))

@@ -19,7 +19,7 @@ from tests.conftest import CLAIM, MODELS, StartStub, says
 from tests.transcript.shelf import TEXT
 
 ID = evidence_id("Shelf", TEXT)
-HERE = "langchain:tests.transcript.shelf"
+SHELF = "langchain:tests.transcript.shelf"
 LEXICAL = [{"name": name, "retriever": "bm25"} for name in ("rag", "search")]
 GRAPHS: dict[str, dict[str, Any]] = {
     "tool_mad": {"debaters": LEXICAL, "scoring": "consensus_only"},
@@ -111,8 +111,8 @@ def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line:
 
 async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
-    down = f"{HERE}:down"
-    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": f"{HERE}:shelf"}]
+    down = f"{SHELF}:down"
+    debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": f"{SHELF}:shelf"}]
     document, printed = await run_debate(
         "tool_mad", models=MODELS, debaters=debaters, scoring="consensus_only", max_rounds=3, attempts=1
     )
@@ -128,7 +128,7 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
 
 async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
-    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:empty"])
+    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:empty"])
     check_caveat_everywhere(
         document,
         printed,
@@ -136,14 +136,14 @@ async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> No
         "The verdict is based on no evidence: none was found.",
     )
     assert [(w["kind"], w["where"]) for w in document["warnings"]][-1] == ("no_evidence", "verdict")
-    for name, given in (("rag", {"sources": [f"{HERE}:shelf"]}), ("chain_of_thought", {}), ("society_of_minds", {})):
+    for name, given in (("rag", {"sources": [f"{SHELF}:shelf"]}), ("chain_of_thought", {}), ("society_of_minds", {})):
         document, _ = await run_debate(name, model="openai:stub", **given)
         assert document["warnings"] == []
 
 
 async def test_a_verdict_decided_without_seeing_the_evidence_says_so(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
-    document, _ = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
+    document, _ = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     answer = document["turns"][-1]
     for ids, kinds in (([ID], []), ([], ["no_evidence"]), (["ev-unknown"], ["no_evidence"])):
         shown = {**document, "turns": [*document["turns"][:-1], {**answer, "evidence_ids": ids}]}
@@ -156,7 +156,7 @@ async def test_a_verdict_decided_without_seeing_the_evidence_says_so(start_stub:
 
 async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [{"evidence_id": ID, "quote": "lay leathery eggs"}]}}])
-    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
+    document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     check_caveat_everywhere(
         document, printed, "SUPPORTS (single_pass) - one origin",
         "All citations of the verdict are of one origin: Shelf: Eggs.",
@@ -178,7 +178,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
         {"evidence_id": id, "quote": quote}
         for id, quote in (("ev-invented", "eggs"), (ID, "lay no eggs"), (ID, "lay leathery eggs"))
     )
-    settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{HERE}:shelf"]}
+    settings: dict[str, Any] = {"model": "openai:stub", "sources": [f"{SHELF}:shelf"]}
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented, wrong, right, right]}}])
     document, printed = await run_debate("rag", **settings)
     counts = {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}  # a repeated citation counts once

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-REFUSED = "addEventListener('securitypolicyviolation', (event) => { top.refused = event.violatedDirective; })"
+RECORD_VIOLATION = "addEventListener('securitypolicyviolation', (event) => { top.refused = event.violatedDirective; })"
 MARKUP = " ".join(PAYLOADS[::9])
 
 
@@ -56,7 +56,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def serve(folder: Path, endpoint: str) -> Iterator[Served]:
-    """Run the server within this context."""
+    """Start a server, yield it, and terminate it afterwards."""
     port, home = free_port(), folder / "home"
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "serve", "--port", str(port)]
     listed = {"MOOT_LANGCHAIN_SOURCES": "tests.transcript.shelf:down"}
@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run tests of a browser in the session's event loop, because the browser belongs to it."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
-            # Of several such markers the first counts: append=False puts this one before that of the mode "auto".
+            # The first of several markers counts: append=False puts this one before the marker of the mode "auto".
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
@@ -158,7 +158,7 @@ async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", lambda dialog: faults.append(dialog.message))
     page.set_default_timeout(60_000)
-    await page.add_init_script(REFUSED)
+    await page.add_init_script(RECORD_VIOLATION)
     yield page
     executed = await page.evaluate("[window.ran, window.refused].map(String)")
     await page.context.close()

@@ -69,7 +69,7 @@ async def a_debate(graph: str = "tool_mad") -> Document:
 
 
 def with_evidence(document: Document, count: int) -> Document:
-    """The debate with this much more evidence; the first piece is quoted word for word."""
+    """The debate with ``count`` more pieces of evidence; its first answer quotes the first piece word for word."""
     document = copy.deepcopy(document)
     pieces = [
         piece(f"🦆 Platypuses lay eggs 🥚, as echidnas do. Piece {number}.", f"Title {number}")
@@ -84,7 +84,7 @@ def with_evidence(document: Document, count: int) -> Document:
 
 
 def with_quotes(document: Document, count: int, length: int) -> Document:
-    """The debate with this many quotes of this length in its first answer."""
+    """The debate with ``count`` quotes of ``length`` characters in its first answer."""
     document = copy.deepcopy(document)
     pieces = [piece(f"Piece {number}. {'lays eggs ' * (length // 10)}", f"Title {number}") for number in range(count)]
     document["evidence"] = [*pieces, *document["evidence"]]

@@ -74,7 +74,7 @@ async def take_pictures(browser: Browser, url: str, home: Path) -> None:
 
 
 async def open_page(browser: Browser, url: str, sign: str, size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
-    """Open a page, and wait until it shows this."""
+    """Open a page, and wait until it shows the element ``sign``."""
     viewport: Any = dict(zip(("width", "height"), size, strict=True))
     page = await browser.new_page(viewport=viewport, color_scheme=scheme)
     await page.goto(url)
@@ -116,7 +116,7 @@ async def pictures(url: str, home: Path) -> None:
 
 
 def main() -> None:
-    """Run a server with scripted models within this context."""
+    """Take all pictures, from a server with scripted models."""
     rules: list[dict[str, Any]] = [*finding(), says("judge", "SUPPORTS")]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:

@@ -228,7 +228,7 @@ async def test_a_chat_continues_on_its_thread(server: Server, client: LangGraphC
     message = {"role": "user", "parts": parts, "messageId": "1"}
     asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
     await client.assistants.update(assistant["assistant_id"], context=FAKE)
-    answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)  # another agent is called
+    answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)  # as another agent calls it
     await client.assistants.update(assistant["assistant_id"], context={})
     assert answer["result"]["history"][-1]["parts"][0]["text"] == reply_text(answer)
 

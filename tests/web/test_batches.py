@@ -58,7 +58,7 @@ def batch_state(server: Server, id: str, **asked: str) -> dict[str, Any]:
     return found
 
 
-def ended_batch(server: Server, id: str) -> dict[str, Any]:
+def wait_for_batch(server: Server, id: str) -> dict[str, Any]:
     found: dict[str, Any] = wait_for_result(
         lambda: (one := batch_state(server, id))["ended"] and not one["going"] and one
     )
@@ -74,7 +74,7 @@ def test_a_batch_from_its_start_to_its_table(shared_server: Server) -> None:
     asked = batch_of(rows, at_once=2)
     id = start_batch(shared_server, asked)
     assert start_batch(shared_server, asked) == id  # a double click
-    found = ended_batch(shared_server, id)
+    found = wait_for_batch(shared_server, id)
     assert [row["status"] for row in found["rows"]] == ["done"] * 3
     assert [row["divided"] for row in found["rows"]] == [True, True, False]
     assert (found["counts"]["all"], found["counts"]["divided"]) == (3, 2)
@@ -123,7 +123,7 @@ def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint) -
     claims = [f"Claim {number}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
-        ended_batch(server, start_batch(server, batch_of([f"{claim} Undisturbed." for claim in claims])))
+        wait_for_batch(server, start_batch(server, batch_of([f"{claim} Undisturbed." for claim in claims])))
         a_batch = len(stub.calls()) - first
         stopped = stop_in_batch(server, stub, claims, signal.SIGKILL)
     with serving(tmp_path, stub) as server:
@@ -145,7 +145,7 @@ def stop_in_batch(server: Server, stub: StubEndpoint, claims: list[str], by: sig
 
 def check_continued(server: Server, stub: StubEndpoint, stopped: tuple[str, int], a_batch: int) -> None:
     id, before = stopped
-    assert ended_batch(server, id)["statuses"] == {"done": 6}
+    assert wait_for_batch(server, id)["statuses"] == {"done": 6}
     assert len(stub.calls()) - before <= a_batch + 3 * 2  # the calls in flight are paid for again, and no others
 
 
@@ -161,7 +161,7 @@ def test_a_stopped_batch_makes_no_calls_and_resumes(shared_server: Server, stub:
     assert found == batch_state(shared_server, id)
     assert len(stub.calls()) == paid
     shared_server.json(f"{ROUTE}/{id}/go-on", {})
-    assert ended_batch(shared_server, id)["statuses"] == {"done": 8}
+    assert wait_for_batch(shared_server, id)["statuses"] == {"done": 8}
 
 
 def test_an_error_that_all_rows_would_have_stops_the_batch(shared_server: Server) -> None:
@@ -183,11 +183,11 @@ def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(shared_server: Se
         status, message = other.refused(f"{ROUTE}/{id}/go-on", {})
         assert (status, message["kind"]) == (422, "debate_running")
         assert batch_state(other, id)["going"] is False
-        assert ended_batch(shared_server, id)["statuses"] == {"done": 4}
+        assert wait_for_batch(shared_server, id)["statuses"] == {"done": 4}
         assert batch_state(other, id)["statuses"] == {"done": 4}
         other.json(f"{ROUTE}/{id}/go-on", {})
         paid = len(stub.calls())
-        assert ended_batch(other, id)["statuses"] == {"done": 4}
+        assert wait_for_batch(other, id)["statuses"] == {"done": 4}
         assert len(stub.calls()) == paid > before
 
 

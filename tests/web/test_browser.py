@@ -29,14 +29,14 @@ MODELS = QUICK | {"models": {role: f"openai:stub-{role}" for role in ("rag", "se
 SLOW = QUICK | {"model": "openai:slow", "max_rounds": 2, "scoring": "consensus_only"}
 BOX, EXPERT, GO = "A claim, an article or a web address", "Method and every setting", "Check it"
 SUPPORTED = "Supported by the evidence found"
-OUTSIDE = """() => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'))
+UNSAFE_LINKS = """() => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'))
     .filter((href) => !/^(https?:|#|\\/moot)/.test(href))"""
-FOREIGN = "document.querySelectorAll('body :is(script, img, iframe, object, video, audio, style, math)').length"
-FOCUSED = """() => {
+FOREIGN_TAGS = "document.querySelectorAll('body :is(script, img, iframe, object, video, audio, style, math)').length"
+FOCUSED_LABEL = """() => {
     const { activeElement: of } = document;
     return (of.labels?.[0] ?? of).innerText.trim();
 }"""
-UNNAMED = """() => [...document.querySelectorAll('input, select, textarea')]
+UNLABELLED_FIELDS = """() => [...document.querySelectorAll('input, select, textarea')]
     .filter((one) => !one.labels.length && !one.getAttribute('aria-label')).map((one) => one.id)"""
 
 
@@ -50,11 +50,11 @@ async def start(page: Page, claim: str, settings: dict[str, Any], server: str = 
     await page.get_by_role("button", name=GO).click()
 
 
-async def reach(page: Page, name: str) -> None:
-    """Move to the next control with this name, by keyboard."""
+async def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the control with this name has the focus."""
     for _ in range(100):
         await page.keyboard.press("Tab")
-        if str(await page.evaluate(FOCUSED)).startswith(name):
+        if str(await page.evaluate(FOCUSED_LABEL)).startswith(name):
             return
     raise AssertionError(f"no {name!r} was reached")
 
@@ -69,9 +69,9 @@ async def test_a_debate_runs_from_the_form_to_its_file(page: Page, served: Serve
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(UNLABELLED_FIELDS) == []
     await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
-    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # no output is lost
+    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # no input is lost
     await page.get_by_text("More options").click()
     await page.get_by_label("Who said it").fill("Ada")
     await page.get_by_label("When it was said").fill("2020-10")
@@ -81,7 +81,7 @@ async def test_a_debate_runs_from_the_form_to_its_file(page: Page, served: Serve
     document = stored_document(served, page)
     assert document["claim"] == CLAIM + MARKUP
     assert (document["task"]["speaker"], document["task"]["claim_date"]) == ("Ada", "2020-10")
-    assert await page.evaluate(FOREIGN) == 0
+    assert await page.evaluate(FOREIGN_TAGS) == 0
     shown = await page.locator("main").inner_html()
     async with page.expect_download() as downloading:
         await page.get_by_text("Save", exact=True).click()
@@ -191,15 +191,15 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     graph, settings, field, typed, what, written = ASKED[moment]
     await start(page, CLAIM, settings | {"ask_person": [moment]}, graph=graph)
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
-    await reach(page, field)
+    await tab_to(page, field)
     await page.keyboard.press("Control+A")
     await page.keyboard.type(typed)
-    await reach(page, "Send")
+    await tab_to(page, "Send")
     await page.keyboard.press("Enter")
-    if moment == "verdict":  # the verdict is decided and shown again
+    if moment == "verdict":  # the verdict is decided again, and shown again
         await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
         await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
-        await reach(page, "Accept everything")
+        await tab_to(page, "Accept everything")
         await page.keyboard.press("Enter")
     await page.locator(".verdict h2").wait_for()
     turn = next(turn for turn in stored_document(served, page)["turns"] if turn["agent"] == "person")
@@ -289,7 +289,7 @@ async def test_a_lost_connection_comes_back(page: Page, wire: Wire) -> None:
     await page.locator(".turn").first.wait_for()
     await wire.cut()
     await page.get_by_text("Trying again").first.wait_for()
-    assert await page.locator(".turn dt", has_text="Answered").count() == 0  # later messages report what was missed
+    assert await page.locator(".turn dt", has_text="Answered").count() == 0  # the answers arrive after the reconnection
     await wire.mend()
     await page.locator(".verdict h2").wait_for()
     assert await page.locator(".record .card h3").count() >= 2
@@ -322,14 +322,14 @@ async def test_no_payload_is_executed(
     await page.locator(".src").last.wait_for(state="attached")
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.locator(".src > li").count() == len(PAYLOADS)
-    assert await page.evaluate(FOREIGN) == 0
-    assert await page.evaluate(OUTSIDE) == []
+    assert await page.evaluate(FOREIGN_TAGS) == 0
+    assert await page.evaluate(UNSAFE_LINKS) == []
     html = report(document, "html"), MarkdownIt("commonmark").render(report(document, "md"))
     for number, text in enumerate(html):
         (tmp_path / f"{number}.html").write_text(text)
         await page.goto((tmp_path / f"{number}.html").as_uri())
-        assert await page.evaluate(FOREIGN) == 0
-        assert await page.evaluate(OUTSIDE) == []
+        assert await page.evaluate(FOREIGN_TAGS) == 0
+        assert await page.evaluate(UNSAFE_LINKS) == []
         assert await page.evaluate("String(window.ran)") == "undefined"
 
 

@@ -52,7 +52,7 @@ import sys
 from moot.web import cancelling
 check_cancellation_to_the_end = cancelling.check_cancellation_to_the_end
 
-def without_it():  # as in a release of the server that has it no more
+def without_it():  # as in a release of the server without the function
     del sys.modules[cancelling.RUNTIME].listen_for_cancellation
     check_cancellation_to_the_end()
 

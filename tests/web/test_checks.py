@@ -14,7 +14,7 @@ from tests.conftest import CLAIM
 from tests.serving import Server
 
 RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}}
-FEW: dict[str, Any] = {"model": "fake:1"}
+FAKE: dict[str, Any] = {"model": "fake:1"}
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
@@ -38,7 +38,7 @@ def test_invalid_settings_of_runs_are_refused(server: Server, path: str) -> None
 
 
 def test_several_runs_and_runs_on_threads_are_checked(server: Server) -> None:
-    assert server.refused("/runs/batch", [RUN | {"context": FEW}, RUN | {"context": {"rounds": 3}}])[0] == 422
+    assert server.refused("/runs/batch", [RUN | {"context": FAKE}, RUN | {"context": {"rounds": 3}}])[0] == 422
     thread = server.json("/threads", {})["thread_id"]
     assert server.refused(f"/threads/{thread}/runs/wait", RUN | {"context": {"rounds": 3}})[0] == 422
     assert server.refused(f"/threads/{thread}/commands", {"id": 1, "method": "run.start", "params": RUN | {"input": 5}})
@@ -65,7 +65,7 @@ def test_a_run_without_input_on_an_empty_thread_is_refused(server: Server) -> No
 
 def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
     debaters = [{"name": name, "retriever": "bm25"} for name in ("one", "two")]
-    context = FEW | {"debaters": debaters, "max_rounds": 1, "ask_person": ["queries"]}
+    context = FAKE | {"debaters": debaters, "max_rounds": 1, "ask_person": ["queries"]}
     thread = server.json("/threads", {})["thread_id"]
     path = f"/threads/{thread}/runs/wait"
     asked = server.json(path, RUN | {"assistant_id": "tool_mad", "context": context})["__interrupt__"]
@@ -87,7 +87,7 @@ def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
 
 def test_settings_of_assistants_and_of_their_runs_are_checked(server: Server) -> None:
     agents = [{"name": "one"}, {"name": "two"}]
-    made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
+    made = {"graph_id": "society_of_minds", "context": FAKE | {"agents": agents, "max_rounds": 1}}
     assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422
     assistant = server.json("/assistants", made)["assistant_id"]
     assert server.refused(f"/assistants/{assistant}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
@@ -108,7 +108,7 @@ def test_other_errors_are_left_to_langgraphs_server(server: Server, body: Any) -
 
 
 FOLDER = "/etc"
-HERE: list[dict[str, Any]] = [
+UNLISTED_SETTINGS: list[dict[str, Any]] = [
     {"embedder": FOLDER},
     {"embedder": "somebody/their-model"},
     {"reranker": FOLDER},
@@ -120,10 +120,8 @@ HERE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", HERE)
-def test_a_caller_names_no_model_or_module_that_the_server_does_not_list(
-    server: Server, settings: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("settings", UNLISTED_SETTINGS)
+def test_models_and_modules_that_the_server_does_not_list_are_refused(server: Server, settings: dict[str, Any]) -> None:
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": settings}
     thread = server.json("/threads", {})["thread_id"]
     tool = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
@@ -162,6 +160,6 @@ def test_every_setting_with_a_path_is_checked() -> None:
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
 @pytest.mark.parametrize("host", ["10.0.0.1", "100.64.0.1", "169.254.169.254", "127.0.0.1:1", "[::ffff:10.0.0.1]"])
 def test_no_webhook_posts_into_a_private_network(server: Server, path: str, host: str) -> None:
-    run = RUN | {"context": FEW, "schedule": "0 0 * * *", "webhook": f"http://{host}/"}
+    run = RUN | {"context": FAKE, "schedule": "0 0 * * *", "webhook": f"http://{host}/"}
     status, answer = server.refused(path, run)
     assert (status, answer["detail"].partition(":")[0]) == (422, "Webhook host blocked")

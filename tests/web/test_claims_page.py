@@ -52,24 +52,24 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
         await page.get_by_role("link", name="Table (CSV)").click()
     table = (await (await downloading.value).path()).read_text(encoding="utf-8-sig")
     assert table.count("SUPPORTS") == 2
-    await page.reload()  # the address contains what is shown
+    await page.reload()  # the address contains the filters
     await page.get_by_role("link", name=WRITTEN[1]["claim"]).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     await page.goto("/moot/claims")
-    await page.get_by_role("heading", name="4 claims").wait_for()  # to check other claims of the list
+    await page.get_by_role("heading", name="4 claims").wait_for()  # the list is still there
     await page.get_by_role("button", name="Another text").click()
     await page.get_by_role("heading", name="Earlier lists").wait_for()
     await page.get_by_text("2 of 2 done").first.wait_for()
 
 
-async def test_an_own_claim_is_added(page: Page, served: Served) -> None:
+async def test_a_user_adds_a_claim_to_a_list(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     await page.get_by_label(BOX).fill(" ".join(f"Sentence number {i} says little." for i in range(40)))
     await page.get_by_role("button", name="Check it as one claim instead").wait_for()
     await page.get_by_role("button", name="Find its claims").click()
-    await page.get_by_role("button", name="Add a claim").click()  # an own claim
+    await page.get_by_role("button", name="Add a claim").click()
     await page.keyboard.type(CLAIM)
     for box in await page.locator(".claims input:checked").all():
         if CLAIM[:20] not in str(await box.get_attribute("aria-label")):

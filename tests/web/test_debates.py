@@ -42,7 +42,7 @@ async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home:
         debates.load(ids[2])
 
 
-async def test_debates_are_listed_by_pages_beside_a_damaged_file(own_home: Path) -> None:
+async def test_debates_are_listed_in_pages_even_if_a_file_is_damaged(own_home: Path) -> None:
     document = await a_debate()
     for second in range(debates.PAGE_SIZE + 1):
         last = debates.save(started_at(document, second))

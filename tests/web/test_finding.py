@@ -11,9 +11,9 @@ from tests.claims.test_find import TEXT
 from tests.web.conftest import Served
 from tests.web.documents import CLAIM
 from tests.web.test_browser import BOX, EXPERT, GO, SLOW, start
-from tests.web.test_quality import bare, faults_of_page
+from tests.web.test_quality import axe_page, faults_of_page
 
-__all__ = ["bare"]
+__all__ = ["axe_page"]
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
 
@@ -29,47 +29,47 @@ async def paste(page: Page, model: str) -> None:
     await page.get_by_label("Name of the model").fill(model)
 
 
-async def test_an_error_is_shown_and_the_text_stays(bare: Page, served: Served) -> None:
-    await paste(bare, "openai:gone")
-    await bare.get_by_role("button", name=FINDS).click()
-    await bare.locator(".fault").wait_for()
-    assert await bare.locator(".fault").inner_text() != ""
-    assert await bare.get_by_label(BOX).input_value() == ARTICLE
-    assert await bare.get_by_role("button", name=FINDS).is_enabled()
-    assert bare.url.endswith("/moot")
-    assert await faults_of_page(bare, "failed") == []
-    await bare.goto("/moot/debates")
-    row = bare.locator(".checks li").first
+async def test_an_error_is_shown_and_the_text_stays(axe_page: Page, served: Served) -> None:
+    await paste(axe_page, "openai:gone")
+    await axe_page.get_by_role("button", name=FINDS).click()
+    await axe_page.locator(".fault").wait_for()
+    assert await axe_page.locator(".fault").inner_text() != ""
+    assert await axe_page.get_by_label(BOX).input_value() == ARTICLE
+    assert await axe_page.get_by_role("button", name=FINDS).is_enabled()
+    assert axe_page.url.endswith("/moot")
+    assert await faults_of_page(axe_page, "failed") == []
+    await axe_page.goto("/moot/debates")
+    row = axe_page.locator(".checks li").first
     assert "A line" in await row.inner_text()
-    await row.get_by_role("button", name="Go on").click()  # the same text again fails as before, and says so
-    await bare.get_by_role("heading", name="The claims are not found yet").wait_for()
-    assert await faults_of_page(bare, "not-found") == []
+    await row.get_by_role("button", name="Go on").click()  # the retry fails again, and the page shows it
+    await axe_page.get_by_role("heading", name="The claims are not found yet").wait_for()
+    assert await faults_of_page(axe_page, "not-found") == []
 
 
-async def test_finding_is_stopped_and_resumed(bare: Page, served: Served) -> None:
-    await paste(bare, "openai:unhurried")
-    await bare.get_by_role("button", name=FINDS).click()
-    await bare.get_by_role("heading", name="A line").wait_for()
-    await bare.get_by_text("Next: you tick the claims to check.").wait_for()
-    wrong = await faults_of_page(bare, "finding")
-    await bare.get_by_role("button", name="Stop").click()
-    await bare.get_by_text("Paste the same text again to continue it").wait_for()
-    await bare.get_by_text("More options").click()
-    await bare.get_by_label("When it was said or published").fill("2025-05-14")
-    await bare.get_by_label("Name of the model").fill("openai:stub")
-    await bare.get_by_role("button", name=FINDS).click()
-    await bare.get_by_role("heading", name="4 claims").wait_for()
-    assert await bare.get_by_text("2025-05-14").count() == 4
-    button = await bare.get_by_role("button", name="Check 3 claims").bounding_box()
+async def test_finding_is_stopped_and_resumed(axe_page: Page, served: Served) -> None:
+    await paste(axe_page, "openai:unhurried")
+    await axe_page.get_by_role("button", name=FINDS).click()
+    await axe_page.get_by_role("heading", name="A line").wait_for()
+    await axe_page.get_by_text("Next: you tick the claims to check.").wait_for()
+    wrong = await faults_of_page(axe_page, "finding")
+    await axe_page.get_by_role("button", name="Stop").click()
+    await axe_page.get_by_text("Paste the same text again to continue it").wait_for()
+    await axe_page.get_by_text("More options").click()
+    await axe_page.get_by_label("When it was said or published").fill("2025-05-14")
+    await axe_page.get_by_label("Name of the model").fill("openai:stub")
+    await axe_page.get_by_role("button", name=FINDS).click()
+    await axe_page.get_by_role("heading", name="4 claims").wait_for()
+    assert await axe_page.get_by_text("2025-05-14").count() == 4
+    button = await axe_page.get_by_role("button", name="Check 3 claims").bounding_box()
     assert button
     assert button["y"] + button["height"] < 844
-    assert await faults_of_page(bare, "found") + wrong == []
-    await bare.go_back()
-    await bare.get_by_label(BOX).wait_for()
+    assert await faults_of_page(axe_page, "found") + wrong == []
+    await axe_page.go_back()
+    await axe_page.get_by_label(BOX).wait_for()
 
 
-async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
-    """It continues without its page; a reload shows it again, and it can be resumed after a stop."""
+async def test_finding_claims_continues_without_the_page(page: Page, served: Served) -> None:
+    """A reload shows the progress again, and a stopped run can be resumed."""
     await paste(page, "openai:hesitant")
     await page.get_by_label("Quick check").check()
     await page.get_by_role("button", name=FINDS).click()

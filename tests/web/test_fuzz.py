@@ -21,54 +21,54 @@ from tests.conftest import running_stub
 from tests.serving import Server, langgraph_dev
 
 Schema = dict[str, Any]
-PARTS: dict[str, Schema] = {}
+COMPONENTS: dict[str, Schema] = {}
 """Schemas that other schemas refer to."""
 
 
-def part(schema: Schema) -> Schema:
-    """Limit a schema to few items, so that examples can be generated; move its definitions into the description."""
-    PARTS.update({name: few(of) for name, of in schema.pop("$defs", {}).items()})
-    small: Schema = few(schema)
+def small_schema(schema: Schema) -> Schema:
+    """Limit a schema to few items, so that examples can be generated; move its definitions into `COMPONENTS`."""
+    COMPONENTS.update({name: limit_sizes(of) for name, of in schema.pop("$defs", {}).items()})
+    small: Schema = limit_sizes(schema)
     return small
 
 
-def few(schema: Any) -> Any:
+def limit_sizes(schema: Any) -> Any:
     """A copy of a schema that allows only short lists and small objects."""
     if isinstance(schema, list):
-        return [few(one) for one in schema]
+        return [limit_sizes(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     most: Schema = {"maxItems": 2} if schema.get("type") == "array" else {}
     if schema.get("type") == "object":
         most = {"additionalProperties": False} if "properties" in schema else {"maxProperties": 2}
-    return {key: few(of) for key, of in schema.items()} | most
+    return {key: limit_sizes(of) for key, of in schema.items()} | most
 
 
-def fields(required: list[str], **properties: Schema) -> Schema:
+def object_schema(required: list[str], **properties: Schema) -> Schema:
     """The schema of an object."""
     return {"type": "object", "properties": properties, "required": required}
 
 
 REF = "#/components/schemas/{model}"
-DOCUMENT = part(TypeAdapter(VerdictOutput).json_schema(ref_template=REF))
+DOCUMENT = small_schema(TypeAdapter(VerdictOutput).json_schema(ref_template=REF))
 DOCUMENT["properties"] |= {
     "graph": {"enum": list(DESCRIPTIONS)},
     "settings": {"const": {}},
     "started_at": {"const": "2026-01-01T00:00:00.000+00:00"},
 }  # so that some documents are accepted
-SETTINGS = {"anyOf": [part(load_graph("tool_mad").settings.model_json_schema(ref_template=REF)), {}]}
+SETTINGS = {"anyOf": [small_schema(load_graph("tool_mad").settings.model_json_schema(ref_template=REF)), {}]}
 GRAPH = {"anyOf": [{"enum": list(DESCRIPTIONS)}, {"type": "string", "format": "uuid"}, {"type": "string"}]}
-RUN = fields(
+RUN = object_schema(
     ["assistant_id", "input"],
     assistant_id=GRAPH,
     input={"type": ["null", "string", "array", "number"]},  # a run that is always refused
     context=SETTINGS,
-    config={"anyOf": [fields([], configurable=SETTINGS), {}]},
+    config={"anyOf": [object_schema([], configurable=SETTINGS), {}]},
 )
 START = {"const": "run.start"}
-COMMAND = fields(["id", "method", "params"], id={"type": "integer"}, method=START, params={"anyOf": [RUN, {}]})
-ASSISTANT = fields(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
-THREAD = fields(["thread_id"], thread_id={"type": "string", "format": "uuid"})
+COMMAND = object_schema(["id", "method", "params"], id={"type": "integer"}, method=START, params={"anyOf": [RUN, {}]})
+ASSISTANT = object_schema(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
+THREAD = object_schema(["thread_id"], thread_id={"type": "string", "format": "uuid"})
 BODIES = {"/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
 """The bodies of our routes."""
 CHECKED = {
@@ -101,7 +101,7 @@ def describe_api() -> Schema:
             body = BODIES.get(route.path, {}) if method == "POST" else None
             paths.setdefault(route.path, {})[method.lower()] = operation(route.path, body)
     about = {"title": "moot", "version": "1"}
-    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": PARTS}}
+    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": COMPONENTS}}
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ def test_the_api_docs_load_no_other_origin(locked: Server) -> None:
     assert all(f" {path}</code>" in body for path in paths)
 
 
-# --- before it starts -------------------------------------------------------------------------------------------------
+# --- before the server starts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "moot.lan", ""])

@@ -66,7 +66,7 @@ def test_constant_responses_are_computed_once(client: TestClient, monkeypatch: p
     assert client.get("/moot/api/choices").json()["graphs"] == first["graphs"]
 
 
-async def test_a_running_debate_has_the_same_wording(client: TestClient) -> None:
+async def test_a_running_debate_has_the_wording_of_a_finished_one(client: TestClient) -> None:
     document = await a_debate()
     id = debates.save(document)
     wording = client.get(f"/moot/api/debates/{id}").json()["said"]
@@ -105,17 +105,17 @@ async def test_scores_can_be_shown_without_their_answers(client: TestClient) -> 
     assert (bool(scores), response.status_code) == (True, 200)
 
 
-def test_every_step_has_words() -> None:
+def test_the_live_view_names_every_node() -> None:
     nodes = {
         name.split(":")[-1] for system in DESCRIPTIONS for name in load_graph(system).graph.get_graph(xray=3).nodes
     }
     assert nodes - {"__start__", "__end__"} <= {*STEPS}
 
 
-OTHER_SETTINGS = '{"graph": "tool_mad", "settings": 1}'
+INVALID_SETTINGS = '{"graph": "tool_mad", "settings": 1}'
 
 
-@pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}', OTHER_SETTINGS])
+@pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}', INVALID_SETTINGS])
 def test_invalid_debates_are_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/said", content=body).status_code == 422
     assert client.post("/moot/api/told", content=body).status_code == 422

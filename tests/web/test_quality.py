@@ -14,7 +14,7 @@ from moot.web import debates
 
 from tests.web.conftest import Served
 from tests.web.documents import CLAIM, a_debate, with_evidence
-from tests.web.test_browser import BOX, GO, MODELS, QUICK, SLOW, reach, start
+from tests.web.test_browser import BOX, GO, MODELS, QUICK, SLOW, start, tab_to
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -29,7 +29,7 @@ COLOURS_BY_WIDTH = ("home", "list", "batch")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def bare(served: Served, browser: Browser) -> AsyncIterator[Page]:
+async def axe_page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     """A page whose policy allows axe-core."""
     pytest.importorskip("axe_playwright_python", reason="needs the package axe-playwright-python")
     context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
@@ -54,7 +54,9 @@ async def faults_of_page(page: Page, name: str) -> list[str]:
     return found
 
 
-async def test_states_at_rest_have_no_faults(bare: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_states_without_a_running_debate_have_no_faults(
+    axe_page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 12)
     failed = document | {
@@ -72,11 +74,11 @@ async def test_states_at_rest_have_no_faults(bare: Page, served: Served, monkeyp
     }
     wrong = []
     for name, id in ids.items():
-        await bare.goto(f"/moot/debates/{id}")
-        await bare.locator("#tools .acts").wait_for()
+        await axe_page.goto(f"/moot/debates/{id}")
+        await axe_page.locator("#tools .acts").wait_for()
         if name == "sparse":
-            await bare.locator(".graph").first.wait_for(state="attached")
-        wrong += await faults_of_page(bare, name)
+            await axe_page.locator(".graph").first.wait_for(state="attached")
+        wrong += await faults_of_page(axe_page, name)
     places = {
         "home": ("/moot", ".ask"),
         "past": ("/moot/debates", ".checks li"),
@@ -86,60 +88,60 @@ async def test_states_at_rest_have_no_faults(bare: Page, served: Served, monkeyp
         "deleted": ("/moot/debates/20200101T000000-" + "0" * 32, "h1"),
     }
     for name, (path, sign) in places.items():
-        await bare.goto(path)
-        await bare.locator(sign).first.wait_for()
-        wrong += await faults_of_page(bare, name)
-    await bare.route("**/moot/api/choices", lambda route: route.abort())
-    await bare.goto("/moot")
-    await bare.get_by_role("heading", name="The server does not answer").wait_for()
-    wrong += await faults_of_page(bare, "offline")
+        await axe_page.goto(path)
+        await axe_page.locator(sign).first.wait_for()
+        wrong += await faults_of_page(axe_page, name)
+    await axe_page.route("**/moot/api/choices", lambda route: route.abort())
+    await axe_page.goto("/moot")
+    await axe_page.get_by_role("heading", name="The server does not answer").wait_for()
+    wrong += await faults_of_page(axe_page, "offline")
     assert "\n".join(wrong) == ""
 
 
-async def test_states_while_a_debate_runs_have_no_faults(bare: Page, served: Served) -> None:
-    await start(bare, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
-    await bare.locator(".rounds .fold").first.wait_for()
-    wrong = await faults_of_page(bare, "live")
-    await bare.get_by_role("button", name="Stop").click()
-    await bare.get_by_role("heading", name="No verdict").wait_for()
-    await start(bare, CLAIM, MODELS | {"ask_person": ["evidence"], "max_rounds": 1, "scoring": "all_rounds"})
-    await bare.locator(".question").wait_for()
-    wrong += await faults_of_page(bare, "waits")
-    await bare.get_by_role("button", name="Stop").click()
-    await bare.locator(".verdict h2").wait_for()
+async def test_states_while_a_debate_runs_have_no_faults(axe_page: Page, served: Served) -> None:
+    await start(axe_page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
+    await axe_page.locator(".rounds .fold").first.wait_for()
+    wrong = await faults_of_page(axe_page, "live")
+    await axe_page.get_by_role("button", name="Stop").click()
+    await axe_page.get_by_role("heading", name="No verdict").wait_for()
+    await start(axe_page, CLAIM, MODELS | {"ask_person": ["evidence"], "max_rounds": 1, "scoring": "all_rounds"})
+    await axe_page.locator(".question").wait_for()
+    wrong += await faults_of_page(axe_page, "waits")
+    await axe_page.get_by_role("button", name="Stop").click()
+    await axe_page.locator(".verdict h2").wait_for()
     assert "\n".join(wrong) == ""
 
 
-async def test_states_of_many_claims_have_no_faults(bare: Page, served: Served) -> None:
-    await bare.goto("/moot/claims")
+async def test_states_of_many_claims_have_no_faults(axe_page: Page, served: Served) -> None:
+    await axe_page.goto("/moot/claims")
     claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
     settings = {"It fails.": QUICK | {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
     slow = SLOW | {"max_rounds": 20, "scoring": "all_rounds"}
     rows = [{"claim": one, "speaker": "Ada", "settings": settings.get(one, slow)} for one in claims]
     table = "\n".join(map(json.dumps, rows)).encode()
-    await bare.get_by_label("An article").set_input_files(
+    await axe_page.get_by_label("An article").set_input_files(
         {"name": "claims.jsonl", "mimeType": "application/jsonl", "buffer": table}
     )
-    await bare.get_by_role("heading", name="6 claims").wait_for()
-    wrong = await faults_of_page(bare, "list")
-    await bare.get_by_role("button", name="Check 6 claims").focus()
-    await bare.keyboard.press("Enter")
-    await bare.wait_for_url("**/moot/batches/*")
-    await bare.locator(".batch .chip").first.wait_for()
-    await bare.get_by_role("button", name="Try again: It fails.").wait_for()
-    wrong += await faults_of_page(bare, "batch")
-    await bare.set_viewport_size({"width": 820, "height": 844})
-    claim = await bare.locator(".batch tbody .claim").first.bounding_box()
+    await axe_page.get_by_role("heading", name="6 claims").wait_for()
+    wrong = await faults_of_page(axe_page, "list")
+    await axe_page.get_by_role("button", name="Check 6 claims").focus()
+    await axe_page.keyboard.press("Enter")
+    await axe_page.wait_for_url("**/moot/batches/*")
+    await axe_page.locator(".batch .chip").first.wait_for()
+    await axe_page.get_by_role("button", name="Try again: It fails.").wait_for()
+    wrong += await faults_of_page(axe_page, "batch")
+    await axe_page.set_viewport_size({"width": 820, "height": 844})
+    claim = await axe_page.locator(".batch tbody .claim").first.bounding_box()
     assert claim is not None
     assert claim["width"] > 120  # a tablet, or A4 without margins
-    await reach(bare, "Stop")
-    await bare.keyboard.press("Enter")
-    await bare.get_by_text("It was stopped.").wait_for()
-    wrong += await faults_of_page(bare, "stopped")
-    await bare.goto("/moot/claims")
-    await bare.get_by_role("button", name="Another text").click()
-    await bare.get_by_role("heading", name="Earlier lists").wait_for()
-    wrong += await faults_of_page(bare, "earlier")
+    await tab_to(axe_page, "Stop")
+    await axe_page.keyboard.press("Enter")
+    await axe_page.get_by_text("It was stopped.").wait_for()
+    wrong += await faults_of_page(axe_page, "stopped")
+    await axe_page.goto("/moot/claims")
+    await axe_page.get_by_role("button", name="Another text").click()
+    await axe_page.get_by_role("heading", name="Earlier lists").wait_for()
+    wrong += await faults_of_page(axe_page, "earlier")
     assert "\n".join(wrong) == ""
 
 
@@ -180,17 +182,17 @@ async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -
 async def test_a_claim_is_checked_by_keyboard(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
-    await reach(page, "Skip to the content")
+    await tab_to(page, "Skip to the content")
     await page.keyboard.press("Enter")
-    await reach(page, BOX)
+    await tab_to(page, BOX)
     await page.keyboard.type(CLAIM)
-    await reach(page, "Debate")  # the selected radio button
+    await tab_to(page, "Debate")  # the selected radio button
     await page.keyboard.press("ArrowUp")
     assert await page.get_by_label("Quick check").is_checked()
-    await reach(page, GO)
-    await reach(page, "Method and every setting")
+    await tab_to(page, GO)
+    await tab_to(page, "Method and every setting")
     await page.keyboard.press("Enter")
-    await reach(page, "Settings as JSON")
+    await tab_to(page, "Settings as JSON")
     settings = {"model": "openai:stub-rag", "sources": ["bm25"], "embedder": "openai:stub-embedding"}
     await page.keyboard.type(json.dumps(settings))
     for _ in range(200):
@@ -199,6 +201,6 @@ async def test_a_claim_is_checked_by_keyboard(page: Page, served: Served) -> Non
         await page.keyboard.press("Shift+Tab")
     await page.keyboard.press("Enter")
     await page.locator(".verdict h2").wait_for()
-    await reach(page, "Save")
+    await tab_to(page, "Save")
     await page.keyboard.press("Enter")
     await page.get_by_role("link", name="Report (HTML)").wait_for()

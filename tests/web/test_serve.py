@@ -23,8 +23,8 @@ from tests.conftest import CLAIM, free_port, running_stub
 from tests.serving import Server, plant, running
 
 
-class Outside:
-    """A proxy for all external addresses that answers nothing and counts connections."""
+class RecordingProxy:
+    """A proxy for all external addresses: it records each connection, and answers none."""
 
     def __init__(self) -> None:
         self.callers: list[bytes] = []
@@ -43,20 +43,20 @@ class Outside:
 
 
 @pytest.fixture(scope="module")
-def outside() -> Iterator[Outside]:
-    proxy = Outside()
+def recording_proxy() -> Iterator[RecordingProxy]:
+    proxy = RecordingProxy()
     yield proxy
     proxy.listener.close()
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterator[Server]:
+def served(tmp_path_factory: pytest.TempPathFactory, recording_proxy: RecordingProxy) -> Iterator[Server]:
     """A server whose folder contains planted pickles, with a LangSmith that never answers."""
     folder = tmp_path_factory.mktemp("serve")
     plant(folder)
     (folder / "tmp").mkdir()
     port = free_port()
-    environment = {"HTTPS_PROXY": outside.url, "HTTP_PROXY": outside.url, "NO_PROXY": "127.0.0.1"}
+    environment = {"HTTPS_PROXY": recording_proxy.url, "HTTP_PROXY": recording_proxy.url, "NO_PROXY": "127.0.0.1"}
     command = ["-c", "from moot.cli.main import run; run()", "serve", "--studio", "--port", str(port)]
     slow = {"model": "stub-slow", "delay_ms": 600_000}
     with running_stub(folder / "stub", [slow]) as stub, socket.create_server(("127.0.0.1", 0), backlog=100) as silent:
@@ -65,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterat
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_a_server_starts_in_a_new_folder(served: Server, outside: Outside) -> None:
+def test_a_server_starts_in_a_new_folder(served: Server, recording_proxy: RecordingProxy) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
@@ -76,7 +76,7 @@ def test_a_server_starts_in_a_new_folder(served: Server, outside: Outside) -> No
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     for line in ("/moot", "/docs", "/mcp", f"{STUDIO}/studio/?baseUrl={served.url}"):
         assert line in served.log()
-    assert outside.callers == []
+    assert recording_proxy.callers == []
 
 
 def test_studio_is_answered_if_the_user_allows_it_and_other_websites_are_not(served: Server) -> None:
@@ -111,7 +111,9 @@ def test_a_server_stops_at_once_and_leaves_no_files(served: Server) -> None:
     assert "Traceback" not in served.log()
 
 
-def test_the_servers_variables_and_its_announcement_at_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variables_are_set_and_the_studio_option_is_announced_at_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in (
         "MOOT_ALLOWED_HOSTS",

@@ -49,7 +49,7 @@ def is_bounded(field: dict[str, Any], parts: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim", "react"])
-def test_prompts_are_fields_at_nodes_that_are_drawn(server: Server, assistants: dict[str, str], name: str) -> None:
+def test_each_prompt_setting_names_a_node_of_the_drawing(server: Server, assistants: dict[str, str], name: str) -> None:
     path = f"/assistants/{assistants[name]}"
     settings = server.json(f"{path}/schemas")["context_schema"]["properties"]
     drawn = {node["id"] for node in server.json(f"{path}/graph?xray=true")["nodes"]}

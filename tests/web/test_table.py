@@ -1,4 +1,4 @@
-"""Debates of a server that is killed, stopped, or not watched: none is lost, and two equal requests are one."""
+"""Debates of a server that is killed, stopped, or not watched: none is lost, and equal requests share one debate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "se
 SETTINGS = {"model": "openai:stub", "embedder": "openai:stub-embedding", "debaters": LEXICAL, "max_rounds": 2}
 SETTINGS |= {"models": MODELS}
 LATE = says("judge", "SUPPORTS") | {"model": "-stub-judge$", "delay_ms": 2000}
-"""So that a debate is still under way when others have begun."""
+"""A slow judge, so that a debate still runs after others have started."""
 RULES = [{"model": "^slow-", "delay_ms": 2000}, LATE]
 RULES += [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
 ROUTE = "/moot/api/debates"
@@ -94,8 +94,8 @@ def documents(server: Server, claim: str = "") -> list[dict[str, Any]]:
     return [one for one in stored if claim in ("", one["claim"])]
 
 
-def start_late(server: Server, claim: str, name: str) -> dict[str, Any]:
-    """Start a debate that is not watched, whose judge is slow. The models have this name: its calls are known by it."""
+def start_slow_debate(server: Server, claim: str, name: str) -> dict[str, Any]:
+    """Start an unwatched debate with a slow judge. The names of its models start with ``name``, for `calls_by`."""
     models = {role: f"openai:{name}-{model.removeprefix('openai:')}" for role, model in MODELS.items()}
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(
@@ -105,7 +105,7 @@ def start_late(server: Server, claim: str, name: str) -> dict[str, Any]:
 
 
 def calls_by(name: str, stub: StubEndpoint) -> list[dict[str, Any]]:
-    """The answered calls of models with this name."""
+    """The answered calls of models whose names start with ``name``."""
     return [call for call in stub.calls() if call["model"].startswith(name)]
 
 
@@ -123,21 +123,21 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[
     assert (document["status"], row["answer"], row["id"][-32:]) == ("done", document["answer"], document["id"])
 
 
-Part = Generator[None, Server, None]
-"""A debate over a restart: its steps before the server stops, while it is down, and after its start."""
+Scenario = Generator[None, Server, None]
+"""A debate across a restart: its steps before the server stops, while it is down, and after it has started again."""
 
 
-def debate_under_way(stub: StubEndpoint) -> Part:
+def debate_under_way(stub: StubEndpoint) -> Scenario:
     """The debate's own document says how many calls it needed. Another claim may need more or fewer: other prompts get
     other replies, and each unusable reply is requested again.
     """
     claim, server = "Another claim.", (yield)
     undisturbed = server.json("/runs/wait", run_of(CLAIM))
     before = len(calls_by("late", stub))
-    run = start_late(server, claim, "late")
+    run = start_slow_debate(server, claim, "late")
     wait_for_result(lambda: len(calls_by("late", stub)) >= before + 3)
     yield
-    calls_of(stub)  # waits for those in flight
+    calls_of(stub)  # waits for the calls in flight
     sent = sent_by(calls_by("late", stub)[before:]).chats
     lost = sent - stored_by(stored_in(server.folder / "home", claim)).chats
     if server.process.returncode != -signal.SIGKILL:
@@ -165,16 +165,16 @@ def debate_under_way(stub: StubEndpoint) -> Part:
     assert [len(documents(server, one)) for one in (claim, CLAIM)] == [0, 1]
 
 
-def debate_to_click(stub: StubEndpoint) -> Part:
+def debate_to_click(stub: StubEndpoint) -> Scenario:
     server = yield
     before = len(calls_by("clicked", stub))
-    start_late(server, "A click resumes this.", "clicked")
+    start_slow_debate(server, "A click resumes this.", "clicked")
     wait_for_result(lambda: len(calls_by("clicked", stub)) >= before + 3)
     yield
     yield
 
 
-def waiting_question(stub: StubEndpoint) -> Part:
+def waiting_question(stub: StubEndpoint) -> Scenario:
     claim, server = "Somebody is asked about this.", (yield)
     thread = server.json("/threads", {})["thread_id"]
     server.json(f"/threads/{thread}/runs/wait", run_of(claim, max_rounds=1, ask_person=["verdict"]))
@@ -203,10 +203,10 @@ def waiting_question(stub: StubEndpoint) -> Part:
     assert len(stub.calls()) == calls  # no call was made again
     [row] = listed_debates(server, claim=claim)
     assert (row["status"], row["answer"]) == ("done", ended["answer"])
-    assert [one["status"] for one in documents(server, claim)] == ["done"]  # replaces the unfinished one
+    assert [one["status"] for one in documents(server, claim)] == ["done"]  # it replaces the unfinished document
 
 
-def pickled_threads(stub: StubEndpoint) -> Part:
+def pickled_threads(stub: StubEndpoint) -> Scenario:
     server = yield
     mark = server.folder / "unpickled"
     called = ormsgpack.packb(("builtins", "eval", f"open({str(mark)!r}, 'w').close()"))
@@ -226,7 +226,7 @@ def pickled_threads(stub: StubEndpoint) -> Part:
         assert not mark.exists()
 
 
-def equal_requests(stub: StubEndpoint) -> Part:
+def equal_requests(stub: StubEndpoint) -> Scenario:
     claim, key = "Twenty ask about this.", {"idempotency-key": "of-one-debate"}
 
     def ask(server: Server, path: str = "/runs/wait") -> bytes:
@@ -252,8 +252,8 @@ def equal_requests(stub: StubEndpoint) -> Part:
     assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
 
 
-PARTS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_to_click)
-"""The debates of a server that is stopped; the last ones are then under way."""
+SCENARIOS = (waiting_question, pickled_threads, equal_requests, debate_under_way, debate_to_click)
+"""The debates of a server that is stopped; the last two still run when it stops."""
 
 
 @dataclass
@@ -261,14 +261,14 @@ class Restarted:
     """A server that was stopped and started again, and the debates of its home."""
 
     server: Server
-    parts: dict[Callable[[StubEndpoint], Part], Part]
-    finished: list[Part]
+    scenarios: dict[Callable[[StubEndpoint], Scenario], Scenario]
+    finished: list[Scenario]
 
-    def finish(self, part: Callable[[StubEndpoint], Part]) -> None:
-        """Take a debate's steps after the start."""
+    def finish(self, scenario: Callable[[StubEndpoint], Scenario]) -> None:
+        """Run a scenario's steps after the restart."""
         with suppress(StopIteration):
-            self.parts[part].send(self.server)
-            self.finished.append(self.parts[part])
+            self.scenarios[scenario].send(self.server)
+            self.finished.append(self.scenarios[scenario])
 
 
 @pytest.fixture(scope="module", params=[signal.SIGKILL, signal.SIGTERM], ids=lambda sent: sent.name)
@@ -277,20 +277,20 @@ def restarted(
 ) -> Iterator[Restarted]:
     """A server that was stopped by a signal and started again; all tests share it, because a start takes long."""
     folder = tmp_path_factory.mktemp("restarted")
-    parts: dict[Callable[[StubEndpoint], Part], Part] = {part: part(stub) for part in PARTS}
+    scenarios: dict[Callable[[StubEndpoint], Scenario], Scenario] = {scenario: scenario(stub) for scenario in SCENARIOS}
     with serving(folder, stub) as server:
-        for part in parts.values():
-            next(part)
-            part.send(server)
+        for scenario in scenarios.values():
+            next(scenario)
+            scenario.send(server)
         server.process.send_signal(request.param)
         server.process.wait(30)
-    for part in parts.values():
-        next(part)
+    for scenario in scenarios.values():
+        next(scenario)
     with serving(folder, stub) as server:
-        yield (found := Restarted(server, parts, []))
+        yield (found := Restarted(server, scenarios, []))
     server.process.wait(30)
-    for part in found.finished:
-        next(part, None)
+    for scenario in found.finished:
+        next(scenario, None)
 
 
 def test_debates_of_a_stopped_server_continue(restarted: Restarted) -> None:
@@ -326,9 +326,7 @@ async def test_a_click_resumes_a_debate_after_a_restart(page: Page, restarted: R
     assert len(documents(server, claim)) == 1
 
 
-def test_two_servers_on_one_home_run_the_debate_of_a_key_once(
-    two_servers: tuple[Server, Server], stub: StubEndpoint
-) -> None:
+def test_two_servers_on_one_home_run_one_debate_per_key(two_servers: tuple[Server, Server], stub: StubEndpoint) -> None:
     one, other = two_servers
 
     def ask(asked: tuple[Server, str]) -> tuple[int, Any]:
@@ -381,7 +379,7 @@ def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server
 def test_a_debate_is_watched_at_the_server_that_runs_it(two_servers: tuple[Server, Server], stub: StubEndpoint) -> None:
     first, second = two_servers
     claim, before = "Somebody watches this.", len(calls_by("slow", stub))
-    run = start_late(first, claim, "slow")
+    run = start_slow_debate(first, claim, "slow")
     wait_for_result(lambda: len(calls_by("slow", stub)) > before)
     assert [row["can"] for row in listed_debates(first, "running", claim)] == ["watch"]
     assert ["can" in row for row in listed_debates(second, "running", claim)] == [False]
@@ -399,5 +397,5 @@ def test_a_debate_is_watched_at_the_server_that_runs_it(two_servers: tuple[Serve
 def test_joining_a_run_gives_all_modes_of_its_stream() -> None:
     scope: Any = {"type": "http", "headers": [], "path": "/runs/stream", "method": "POST"}
     join_run(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
-    [asked] = Request(scope).query_params.getlist("stream_mode")  # of several, LangGraph's server takes the last
+    [asked] = Request(scope).query_params.getlist("stream_mode")  # LangGraph's server reads only the last of several
     assert json.loads(asked) == ["updates", "custom"]

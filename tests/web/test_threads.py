@@ -14,13 +14,13 @@ from langgraph.checkpoint.base import empty_checkpoint
 from moot.web import threads
 from moot.web.threads import Saver, checkpointer, prune, threads_path
 
-A_THREAD = 200_000
+THREAD_SIZE = 200_000
 
 
 async def fill_threads(saver: Saver, *names: str) -> None:
     """Write a checkpoint with random bytes on each thread."""
     for name in names:
-        checkpoint = empty_checkpoint() | {"channel_values": {"said": os.urandom(A_THREAD // 2).hex()}}
+        checkpoint = empty_checkpoint() | {"channel_values": {"said": os.urandom(THREAD_SIZE // 2).hex()}}
         config: Any = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
         await saver.aput(config, checkpoint, {}, {})
 
@@ -46,15 +46,15 @@ def test_the_oldest_threads_are_removed_until_the_file_is_small_enough(unlisted:
         async with checkpointer() as saver:
             await fill_threads(saver, "waits", "first", "second", "third")
             before = await saver.size()
-            await prune(saver, {"waits": row}, most=before - A_THREAD)
+            await prune(saver, {"waits": row}, most=before - THREAD_SIZE)
             assert list(await saver.threads()) == ["second", "third", "waits"]
-            assert await saver.size() <= before - A_THREAD
+            assert await saver.size() <= before - THREAD_SIZE
             await prune(saver, {"waits": row}, days=0)
             assert await saver.threads() == {}
 
     asyncio.run(run())
     assert unlisted == ["first", "waits", "second", "third"]
-    assert threads_path().stat().st_size < A_THREAD
+    assert threads_path().stat().st_size < THREAD_SIZE
 
 
 def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
@@ -65,7 +65,7 @@ def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
         await threads.delete("one")
         async with checkpointer() as saver:
             assert list(await saver.threads()) == ["other"]
-        assert threads_path().stat().st_size <= size - A_THREAD
+        assert threads_path().stat().st_size <= size - THREAD_SIZE
 
     asyncio.run(run())
     assert unlisted == ["one"]
@@ -74,8 +74,8 @@ def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
 READ = "import sqlite3, sys; file = sqlite3.connect(sys.argv[1]); file.execute('SELECT * FROM writes'); file.close()"
 
 
-async def test_another_process_leaves_the_log_of_an_open_file(unlisted: list[str]) -> None:
-    """It would remove the log if this process had lost its locks, and later writes of this process would be lost."""
+async def test_another_process_keeps_the_write_ahead_log_of_an_open_file(unlisted: list[str]) -> None:
+    """If this process had lost its locks, the other would remove the log, and later writes would be lost."""
     async with checkpointer() as saver:
         await fill_threads(saver, "first")
         await threads.delete("another")
