@@ -6,6 +6,7 @@ from pathlib import Path
 
 from moot.cli.output import write_document
 from moot.evals._runs.experiment import experiment_of, send_experiment
+from moot.transcript.line import count_with_noun
 from rich.console import Console
 
 
@@ -19,5 +20,5 @@ def send_log(path: Path, *, as_json: bool) -> None:
     answer = send_experiment(experiment)
     write_document(answer, as_json=as_json, out=None)
     if not as_json:
-        sent = f"Sent {len(experiment['results'])} samples of {experiment['dataset_name']!r}"
+        sent = f"Sent {count_with_noun(len(experiment['results']), 'sample')} of {experiment['dataset_name']!r}"
         Console().print(f"{sent} as the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)

@@ -153,7 +153,10 @@ def document_id(id: str) -> str:
 
     name, stems, _ = _find_debate(id)
     if not stems:
-        raise UserError(f"The debate {name} has no document: it was stopped before it started.", kind="missing_file")
+        raise UserError(
+            f"The debate {name} has no document: it is running, or it was stopped before its document was written.",
+            kind="missing_file",
+        )
     return stems[0]
 
 

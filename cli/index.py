@@ -17,6 +17,7 @@ from moot.retrievers._documents.fetch import is_url
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._files import read_page
 from moot.retrievers._filling import Fill, fill_in_process
+from moot.transcript.line import count_with_noun
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -74,7 +75,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
-        f"{total} passages read, {encoded} encoded; the corpus {corpus} now has {stored}. "
+        f"{count_with_noun(total, 'passage')} read, {encoded:,} encoded; the corpus {corpus} now has {stored:,}. "
         f"Use it with: moot verify CLAIM --corpus {corpus}",
         highlight=False,
         markup=False,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError, did_you_mean
-from moot.core.files import write_atomically
+from moot.core.files import write_atomically, write_error
 from moot.core.redaction import KEY_NAME, SHAPES
 
 
@@ -122,8 +122,7 @@ def write_config(values: dict[str, Any]) -> Path:
         values: the value of each key; keys that are left out are not set.
 
     Raises:
-        UserError: a key or a value is invalid, or the folder cannot be created.
-        OSError: the file cannot be written.
+        UserError, WorldError: a key or a value is invalid, or the file cannot be written.
     """
     file = config_file()
     for name, value in values.items():
@@ -133,7 +132,10 @@ def write_config(values: dict[str, Any]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{file.parent} cannot be created ({error.strerror}).", kind="invalid_environment") from error
-    write_atomically(file, "".join(lines), private=True)
+    try:
+        write_atomically(file, "".join(lines), private=True)
+    except OSError as error:
+        raise write_error(file, error) from error
     return file
 
 

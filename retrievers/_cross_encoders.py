@@ -53,7 +53,10 @@ def _load_cross(name: str) -> CrossScorer:
         check_hub(name)
         model = import_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder(name, device="cpu")
         if model.num_labels != 1:
-            raise ValueError("it does not return one value for two texts")
+            raise UserError(
+                f"{name!r} is no cross-encoder for moot: it does not return one value for two texts.",
+                kind="unknown_encoder",
+            )
         return CrossScorer(name, model)
     except MootError:
         raise

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from moot.cli.batch.command import Queue
 from moot.cli.parameters import DebatesAtOnce, Workers
+from moot.transcript.line import count_with_noun
 
 
 def worker(
@@ -78,7 +79,7 @@ def manage_batches(action: str, id: str, url: str) -> None:
         if action == "cancel":
             rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
-            running = f"{counts.get('running', 0):,} running rows will finish"
+            running = f"{count_with_noun(counts.get('running', 0), 'running row')} will finish"
             print(f"No further row of {batch} is started; {running}.")  # noqa: T201
             return
         waiting = rows.retry(batch)
@@ -104,11 +105,11 @@ def _show_batches(rows: Any, id: str) -> None:
         moment = datetime.fromtimestamp(batch["made"]).isoformat(" ", "seconds")
         counts = [f"{batch['rows'].get(status, 0):,}" for status in ("done", "failed", "running", "waiting")]
         tokens, usd, calls = batch["spent"]
-        spent = f"{calls:,.0f} calls, {tokens:,.0f} tokens"
+        spent = f"{count_with_noun(round(calls), 'call')}, {count_with_noun(round(tokens), 'token')}"
         if usd or not batch["unpriced"]:
             spent += f", ${usd:,.2f}"
         if batch["unpriced"]:
-            spent += f", no price known for {batch['unpriced']:,} rows"
+            spent += f", no price known for {count_with_noun(batch['unpriced'], 'row')}"
         table.add_row(batch["id"], moment, Text(batch["file"]), *counts, spent)
     if found:
         show(table)
@@ -118,5 +119,5 @@ def _show_batches(rows: Any, id: str) -> None:
     else:
         print("The queue has no batches.")  # noqa: T201
     workers = rows.workers()
-    places = ", ".join(f"{host} (process {pid}): {running:,} rows" for host, pid, running in workers)
+    places = ", ".join(f"{host} (process {pid}): {count_with_noun(running, 'row')}" for host, pid, running in workers)
     print(f"Workers: {places or 'none: start `moot worker --queue ...`'}.")  # noqa: T201

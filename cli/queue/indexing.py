@@ -143,5 +143,5 @@ async def store_piece(piece: Mapping[str, Any]) -> Outcome:
         return failed_outcome(error.detail, error.kind)
     except Exception as error:
         log.exception("A piece of the corpus %s was not stored", piece["corpus"])
-        return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+        return failed_outcome(f"{type(error).__name__}: {error}"[:1000].rstrip(".") + ".", "fault_of_ours")
     return {"status": "done", "encoded": encoded}

@@ -16,7 +16,17 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from moot.core.errors import MootError, UserError
-from moot.core.ledger.records import FAILED, Debate, DebateStart, PruningResult, Request, Status, moot_version, new_id
+from moot.core.ledger.records import (
+    FAILED,
+    Debate,
+    DebateStart,
+    PruningResult,
+    Request,
+    Status,
+    as_json,
+    moot_version,
+    new_id,
+)
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 
@@ -169,7 +179,8 @@ class ServedLedger(PostgresLedger):
         id: str | None = None,
     ) -> list[Debate]:
         """As `LedgerFile.debates`."""
-        values: dict[str, Any] = {"status": status, "graph": graph, "text": text, "limit": limit, "id": id}
+        as_stored = None if text is None else as_json(text)[1:-1]
+        values: dict[str, Any] = {"status": status, "graph": graph, "text": as_stored, "limit": limit, "id": id}
         conditions = {
             "status": f"{STATUS} = %(status)s",
             "graph": "d.graph = %(graph)s",

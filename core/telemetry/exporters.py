@@ -120,10 +120,11 @@ def _create_exporter(signal: str, name: str) -> Any:
 def _otlp(signal: str) -> str:
     """The name of the OTLP exporter for the protocol in the environment."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    protocol = next(filter(None, (os.environ.get(name, "").strip() for name in variables)), "http/protobuf")
+    named = ((name, os.environ.get(name, "").strip()) for name in variables)
+    variable, protocol = next((pair for pair in named if pair[1]), ("", "http/protobuf"))
     if protocol not in PROTOCOLS:
         raise UserError(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; it may be {' or '.join(PROTOCOLS)}.",
+            f"{variable} is {protocol!r}; it may be {' or '.join(PROTOCOLS)}.",
             kind="invalid_environment",
         )
     return PROTOCOLS[protocol]

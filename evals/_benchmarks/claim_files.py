@@ -17,6 +17,7 @@ from moot.core.errors import UserError
 from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
 from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
+from moot.transcript.line import count_with_noun
 
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")
@@ -348,7 +349,11 @@ def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda ro
             rows.append(row)
     if bad:
         line, problem = bad[0]
-        more = f" {len(bad) - 1} other rows are bad, too." if len(bad) > 1 else ""
+        more = (
+            f" There {'is' if len(bad) == 2 else 'are'} {count_with_noun(len(bad) - 1, 'other bad row')}."
+            if len(bad) > 1
+            else ""
+        )
         raise invalid(f"{file.path.name}, line {line}", f"{problem}.{more}")
     if not rows:
         raise invalid(file.path.name, "it has no claims.")

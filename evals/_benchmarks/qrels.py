@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from moot.graphs._registry import suggest
 from moot.retrievers import Passage, UserError, read_passages
+from moot.transcript.line import count_with_noun
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 Scope = Literal["own", "union"]
@@ -174,7 +175,8 @@ def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mappi
     if unknown := sorted(ids.difference(*corpora.values())):
         some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         raise UserError(
-            f"The qrels {name} name {len(unknown)} passages that no file in corpus/ contains: {some}. "
+            f"No file in corpus/ contains {count_with_noun(len(unknown), 'passage')} that the qrels {name} name: "
+            f"{some}. "
             "Add the corpus that they come from.",
             kind="invalid_file",
         )

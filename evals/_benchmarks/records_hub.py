@@ -54,6 +54,8 @@ def read_hub(hub: Hub) -> list[Record]:
             raise HubUnavailable(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
         found = [with_label_names(row, names) for row in rows]
+    except HubUnavailable:
+        raise
     except Exception as error:  # datasets raises many exceptions; the user can always give a file instead
         reason = str(error).splitlines() or [type(error).__name__]
         raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error

@@ -11,6 +11,7 @@ from moot.evals._benchmarks.records import InvalidRecord, Item, Reading, Record,
 from moot.evals._benchmarks.records_files import invalid
 from moot.nodes._texts.answers import LONGEST_ANSWER, read_answer
 from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
+from moot.transcript.line import count_with_noun
 
 SHOWN = 3
 """Maximum number of places that a note names."""
@@ -55,8 +56,8 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
     ]
     if dropped_answers:
         notes.append(
-            f"{dropped_answers} accepted answers left out: repeated, or not a valid answer, such as a flag or a text "
-            f"of more than {LONGEST_ANSWER} characters"
+            f"{count_with_noun(dropped_answers, 'accepted answer')} left out: repeated, or not a valid answer, "
+            f"such as a flag or a text of more than {LONGEST_ANSWER} characters"
         )
     found_items = tuple(items.values())
     return Reading(found_items, (*notes, *_duplicate_notes(found_items), *_date_notes(found_items)))
@@ -99,12 +100,14 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
     repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in repeated_groups)
     conflicting = [found for found in repeated_groups if len({item.gold for item in found}) > 1]
     notes = (
-        [f"{repeated} items repeat the question and answer of another item under a different id"] if repeated else []
+        [f"{count_with_noun(repeated, 'item')} with the question and answer of another item under a different id"]
+        if repeated
+        else []
     )
     if conflicting:
         given = all(item.given for found in conflicting for item in found)
         reason = "each comes with a different text" if given else "no system can get both right"
-        notes.append(f"{len(conflicting)} questions come with different answers: {reason}")
+        notes.append(f"{count_with_noun(len(conflicting), 'question')} with different answers: {reason}")
     return notes
 
 
@@ -133,4 +136,4 @@ def _date_notes(items: Sequence[Item]) -> list[str]:
     missing = sum(item.published_before is None for item in items)
     if missing in (0, len(items)):
         return []
-    return [f"{missing} of {len(items)} items have no date: later evidence is not left out for them"]
+    return [f"items without a date: {missing} of {len(items)}; later evidence is not left out for them"]

@@ -20,6 +20,7 @@ from moot.evals._stats.official import drop_uncomputable
 from moot.evals._stats.outcomes import Document
 from moot.nodes._runtime.state import VerdictOutput
 from moot.retrievers._evidence import clean
+from moot.transcript.line import count_with_noun
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
@@ -137,7 +138,7 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
         {m for observation in observations for m, _ in observation.models},
     )
     notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in speakers else []
-    notes += [f"{repeated} further samples of the same items are left out"] if repeated else []
+    notes += [f"left out: {count_with_noun(repeated, 'further sample')} of the same items"] if repeated else []
     notes += uncomputed
     return LoggedRun(
         file=clean(header.path.name),

@@ -89,8 +89,9 @@ class Session:
         if self.debate_ledger is None:
             self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
         self.id = self.debate_ledger.id if self.debate_ledger and self.is_written else self.id or uuid4().hex
-        self._announce(graph, resumed=False)
-        await self._notify_recorder()
+        if not self._graph:  # otherwise this is an inner debate
+            self._announce(graph, resumed=False)
+            await self._notify_recorder()
         return self.id
 
     async def resume(self, *, replied: bool) -> None:

@@ -182,9 +182,9 @@ def test_an_indexed_corpus_is_read_by_a_debate(start_stub: StartStub, tmp_path: 
     file = tmp_path / "notes.jsonl"
     file.write_text('{"id": "a", "title": "Bridge", "text": "The bridge opened in 1932.", "source": "Notes"}\n')
     done = moot("index", str(file), "--corpus", "my-notes", "--embedder", "openai:stub-embedding")
-    assert (done.returncode, "1 passages read, 1 encoded" in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, "1 passage read, 1 encoded" in done.stderr) == (0, True), done.stderr
     again = moot("index", str(file), "--corpus", "my-notes", "--embedder", "openai:stub-embedding")
-    assert "1 passages read, 0 encoded" in again.stderr
+    assert "1 passage read, 0 encoded" in again.stderr
     refused = moot("index", str(file), "--corpus", "my-notes")
     assert (refused.returncode, "was built with the encoder" in refused.stderr) == (2, True)
     debate = moot("verify", "The bridge opened in 1932.", *SCRIPTED, "--corpus", "my-notes", "--json")

@@ -101,6 +101,12 @@ def test_invalid_values_are_not_written_to_the_configuration(words: list[str], m
     assert not (own_home / "config.toml").exists()
 
 
+def test_a_configuration_that_cannot_be_written_is_an_error(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own_home / "config.toml").mkdir()
+    done = moot("config", "set", "model", "fake:1")
+    assert (done.returncode, "config.toml" in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

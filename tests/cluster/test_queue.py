@@ -131,7 +131,7 @@ def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) ->
     worker = rows.join()
     rows.assign("key0", worker)
     done = moot("batch", "cancel", "0123", "--queue", server.url)
-    assert "1 running rows will finish" in done.stdout
+    assert "1 running row will finish" in done.stdout
     assert rows.assign("key1", worker) is None
     shown = moot("batch", "status", "--queue", server.url).stdout
     assert "claims.csv" in shown

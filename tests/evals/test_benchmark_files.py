@@ -155,7 +155,7 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
         "1 of 6 records left out: a duplicate of another record (fever.jsonl, line 4)",
         "1 of 6 records left out: a claim of more than 4,000 characters, which is too long for moot "
         "(fever.jsonl, line 5)",
-        "1 items repeat the question and answer of another item under a different id",
+        "1 item with the question and answer of another item under a different id",
     )
     for record in records:
         record.pop("label", None)
@@ -196,7 +196,7 @@ def test_records_that_cannot_be_measured_are_left_out_with_a_reason(
 def test_missing_dates_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("1 of 3 items have no date: later evidence is not left out for them",)
+    assert reading.notes == ("items without a date: 1 of 3; later evidence is not left out for them",)
 
 
 def test_ids_are_read_from_a_list_beside_the_file(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_unknown_columns_are_ignored_and_named(tmp_path: Path) -> None:
 
 def test_if_all_rows_must_be_valid_the_first_bad_row_is_named(tmp_path: Path) -> None:
     path = write_file(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
-    with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
+    with pytest.raises(UserError, match=r"my.csv, line 2: no label. There are 2 other bad rows."):
         read_all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
 
 

@@ -80,7 +80,7 @@ def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
     documents = {"1": debate("SUPPORTS"), "2": debate("SUPPORTS")}
     [run], _ = read_logs(write_log(tmp_path, "log", documents, GOLD, again={"1": debate("REFUTES")}))
     assert [seen.outcome for seen in run.observations] == ["SUPPORTS", "SUPPORTS"]
-    assert run.notes[:1] == ("1 further samples of the same items are left out",)
+    assert run.notes[:1] == ("left out: 1 further sample of the same items",)
 
 
 def test_the_log_of_a_plain_evaluation_is_read(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
         ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' occurs twice"),
         (
             '{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}',
-            "alloys name 1 passages .* contains: z1. Add",
+            "contains 1 passage that the qrels alloys name: z1. Add",
         ),
         ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -56,6 +57,17 @@ def transcript_of(document: dict[str, Any]) -> str:
 
 
 # --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_log_has_one_start_and_one_end_for_the_whole_debate(
+    start_stub: StartStub, caplog: pytest.LogCaptureFixture
+) -> None:
+    start_stub([says("one", "SUPPORTS"), says("two", "REFUTES")])
+    with caplog.at_level(logging.INFO, "moot.debates"):
+        document = await debate()
+    assert document["metrics"]["gate"]["passed"] is False
+    begun = [(record.getMessage(), record.__dict__["graph"]) for record in caplog.records]
+    assert begun == [("debate begun", "gated"), ("debate ended", "gated")]
 
 
 async def test_if_readers_agree_with_a_verified_quote_there_is_no_debate(start_stub: StartStub) -> None:

@@ -52,6 +52,12 @@ def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, 
         one.end()
 
 
+def test_debates_are_found_by_a_text_with_quotes(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+    ledger, _ = ledgers
+    ledger.begin(Request("b" * 32, "print", "rag", '{"claim": "He said \\"no\\"."}', "{}", True, None, "ann", "r"))
+    assert [len(ledger.debates(text=text)) for text in ('SAID "NO"', 'said "yes"')] == [1, 0]
+
+
 def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> None:
     with closing(Postgres(server.url)) as postgres:
         postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))

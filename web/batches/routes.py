@@ -114,6 +114,8 @@ async def list_batches(request: Request) -> Any:
     """The latest batches, each with the numbers of its claims by status and answer."""
     found = []
     for id in await run_in_threadpool(storage.ids):
+        if len(found) == MOST_LISTED:
+            break
         try:
             batch = await _find_batch(id, request)
             described = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
@@ -123,8 +125,6 @@ async def list_batches(request: Request) -> Any:
             continue
         facts = ("id", "name", "began", "graph", "going", "stopped", "ended", "statuses", "counts")
         found.append({key: described[key] for key in facts})
-        if len(found) == MOST_LISTED:
-            break
     return {"batches": found}
 
 
