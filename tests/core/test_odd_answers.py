@@ -12,8 +12,6 @@ import pytest
 from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, stream_chunk
 from .test_transport import connection_to, error_of
 
-OK = b"HTTP/1.1 200 OK\r\n"
-
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + stream_chunk("a")])
 @pytest.mark.parametrize("streamed", [False, True])

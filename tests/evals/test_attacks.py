@@ -51,7 +51,7 @@ def test_a_fifth_of_the_hundred_templates_is_held_out() -> None:
 @given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
 def test_an_injected_instruction_leaves_the_rest_of_a_passage_unchanged(text: str, position: str) -> None:
     made = inject_instruction(text, "OBEY", position)
-    assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split() or position == "middle"
+    assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split()
     assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
 
 

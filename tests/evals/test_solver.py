@@ -131,7 +131,6 @@ def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: P
 
 
 def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([says("REFUTES", "agent-1"), says("SUPPORTS")])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     settings: dict[str, Any] = {
         "agents": ["openai:stub-agent-1", "openai:stub-agent-2"],

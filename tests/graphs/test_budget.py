@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.society_of_minds import SocietySettings, builder
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price
 from moot.nodes._runtime.settings import checked_settings
 
@@ -36,34 +33,17 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "neighbor_debate": {},
 }
 """The systems that run in rounds, and their settings here; PROClaim and ReAct have their own tests."""
-ONE_CALL = ("standard_prompting", "chain_of_thought", "rag", "multi_agent_voting")
 FIRST = "agent-1|rag|debater-1|affirmative"
-AFTER_LAST_ROUND = ("judge", "summarise", "faithfulness", "answer_relevance")
-"""Nodes that call models after the last round, if the first round is the last one."""
 DISAGREEING = [
     answers(f"({FIRST})", "S", confidence=0.5),
     answers(".*", "R", confidence=0.5),
     {"fields": {"citations": [], "agree": False, "preferred": None}},
-]
-AGREED = [
-    answers(".*", "S", confidence=0.5),
-    {"fields": {"citations": [], "agree": True, "preferred": "SUPPORTS"}},
 ]
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}
 """Roles that only some sources and tasks need."""
 IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
 AMPLE_BUDGET = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
-
-
-def tokens_of_rounds(document: Mapping[str, Any]) -> int:
-    """The tokens of a debate of one round, without those of its decision."""
-    return tokens_of([call for call in document["calls"] if call["node"] not in AFTER_LAST_ROUND])
-
-
-def costs_of_calls(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
-    """The role, round and cost of each call."""
-    return Counter((c["node"], c["role"], c["round"], c["prompt_tokens"]) for c in document["calls"])
 
 
 # --- USD --------------------------------------------------------------------------------------------------------------
@@ -74,10 +54,6 @@ def write_prices(folder: Path, monkeypatch: pytest.MonkeyPatch, models: set[str]
     own = folder / "prices.jsonl"
     own.write_text("\n".join(json.dumps({"model": model, **CHEAP}) for model in sorted(models)))
     monkeypatch.setenv("MOOT_PRICES", str(own))
-
-
-def models_of(document: Mapping[str, Any]) -> set[str]:
-    return {call["model"] for call in document["calls"]}
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "proclaim", "react"])

@@ -282,7 +282,7 @@ async def test_a_refused_scoring_request_leaves_the_score_unknown(start_stub: St
     assert [w["kind"] for w in document["warnings"]].count("score_missing") == 2
 
 
-async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_defaults_hold_without_a_context() -> None:
     document = await graph.ainvoke({"claim": "  "})
     assert document["error"]["kind"] == "invalid_claim"
     assert document["settings"]["max_rounds"] == 3

@@ -114,7 +114,6 @@ def test_no_reply_breaks_a_parser_or_yields_an_answer_it_does_not_contain(name: 
         assert (found is None) == bool(problem)
         if found is not None:
             assert contains_answer(task, text, found.answer), (text[:500], found.answer)
-    print(name, dict(outcomes))
     assert outcomes["ok"] >= REPLIES / 10
     assert outcomes["unparsed"] >= REPLIES / 10
 

@@ -24,8 +24,6 @@ from .quick import is_found, numbered_passages, output_of_child
 
 pytestmark = pytest.mark.usefixtures("empty_home", "quick_encoder")
 
-COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
