@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalSample
 from moot.core.errors import UserError
-from moot.evals._runs.logs import READ, checked_document
+from moot.evals._runs.logs import REPORT_FIELDS, checked_document
 from moot.evals._runs.solver import DOCUMENT, document_in
 from moot.nodes._runtime.document import DEFAULTS_BEFORE, upgrade_document
 from moot.nodes._runtime.state import SCHEMA_VERSION, VerdictOutput
@@ -39,7 +39,7 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     stored.write_bytes(path.read_bytes())  # as 0.1.0 stored it
     assert debates.load(stored.stem) == document
     sample = EvalSample(id=1, epoch=1, input="", target="", store={DOCUMENT: path.read_text()})
-    read = checked_document(document_in(sample), READ)
+    read = checked_document(document_in(sample), REPORT_FIELDS)
     assert read == {key: document[key] for key in read}
 
 

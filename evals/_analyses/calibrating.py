@@ -11,8 +11,8 @@ from moot.core.errors import UserError
 from moot.core.ledger.records import moot_version
 from moot.evals._identity.parts import version_of
 from moot.evals._runs.log_files import Header, find_logs, read_headers, without_superseded
-from moot.evals._runs.logs import READ, checked_document, samples_in
-from moot.evals._stats.calibration import least_confidence, score_counts
+from moot.evals._runs.logs import REPORT_FIELDS, checked_document, samples_in
+from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.answers import read_answer
@@ -98,7 +98,7 @@ def fit_cases(
     if not cases:
         raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
     confidences, right = [case.confidence for case in cases], [case.right for case in cases]
-    least = least_confidence(confidences, right, alpha)
+    least = confidence_threshold(confidences, right, alpha)
     calibration = Calibration(
         alpha=alpha,
         n=len(cases),
@@ -175,5 +175,5 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
             kind="invalid_setting",
         )
     for sample, found in samples_in(header):
-        document = None if found is None else checked_document(found, READ)
+        document = None if found is None else checked_document(found, REPORT_FIELDS)
         yield str(sample.id), document, [sample.target] if isinstance(sample.target, str) else list(sample.target)

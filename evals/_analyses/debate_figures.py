@@ -31,11 +31,11 @@ class AgentAnswer(NamedTuple):
 class JudgeChoice(NamedTuple):
     """A judge's choice between two answers with different scores.
 
-    ``higher``: whether it took the answer with the higher score. ``right`` and ``other_right``: whether the answer with
-    the higher score, and the other one, are right.
+    ``took_higher``: whether it took the answer with the higher score. ``right`` and ``other_right``: whether the answer
+    with the higher score, and the other one, are right.
     """
 
-    higher: bool
+    took_higher: bool
     right: bool
     other_right: bool
 
@@ -43,15 +43,15 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round whether all agents gave the same answer. ``followed``: the judge's choice, for each kind
-    of score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
+    ``agreed``: for each round whether all agents gave the same answer. ``judge_choices``: the judge's choice, for each
+    kind of score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
     `moot.evals._stats.debate_measures`), empty or None for other systems. ``context``: each agent's mean prompt length
     in a round, in tokens; None if it is unknown.
     """
 
     answers: tuple[AgentAnswer, ...]
     agreed: Mapping[int, bool]
-    followed: Mapping[str, JudgeChoice]
+    judge_choices: Mapping[str, JudgeChoice]
     debates: Mapping[str, int]
     collisions: int | None
     revisions: int | None
@@ -72,7 +72,7 @@ def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
     return DebateFigures(
         answers=agent_answers(document, right),
         agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
-        followed=judge_follows(document, right),
+        judge_choices=judge_follows(document, right),
         debates=debates(document) if sparse else {},
         collisions=viewpoint_collisions(document) if sparse else None,
         revisions=correct_revisions(document, right) if sparse else None,

@@ -30,7 +30,7 @@ from moot.retrievers._evidence import clean
 IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
 """Graders other than the models of this command: the log's own, the comparison of texts, and people's judgements."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
-READ = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
+GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
 """Fields of result documents that are read."""
 
 
@@ -123,7 +123,7 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
         try:
             for sample, found_document in samples_in(header):
                 place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
-                document = None if found_document is None else checked_document(found_document, READ)
+                document = None if found_document is None else checked_document(found_document, GRADER_FIELDS)
                 outcome = None if sample.error else outcome_of(document)
                 if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in WORDED_KINDS:
                     continue

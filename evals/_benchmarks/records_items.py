@@ -111,7 +111,7 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
     return notes
 
 
-def ceiling(items: Sequence[Item], task: str) -> float | None:
+def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
     """The best possible accuracy of a system that gives identical questions the same answer.
 
     Args:

@@ -73,7 +73,7 @@ def judge_follows_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         for name in METRICS:
-            choices = [debate.followed[name] for debate in debate_figures(system) if name in debate.followed]
+            choices = [debate.judge_choices[name] for debate in debate_figures(system) if name in debate.judge_choices]
             if choices:
                 follows, higher_right, lower_right = (wilson([choice[i] for choice in choices]) for i in range(3))
                 rows.append([system.label, name.replace("_", " "), len(choices), follows, higher_right, lower_right])

@@ -16,7 +16,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._runs.logs import LoggedRun
-from moot.evals._stats.derived import first_round_majority, has_exchange, label_prior, policy_labels
+from moot.evals._stats.derived import first_round_majority, first_rounds_can_differ, label_prior, policy_labels
 from moot.evals._stats.item_scores import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
@@ -67,7 +67,7 @@ class System:
     @property
     def not_run(self) -> int:
         """The number of items without a sample, because a run was stopped."""
-        return sum(run.planned - len(run.observations) for run in self.runs)
+        return sum(run.planned_count - len(run.observations) for run in self.runs)
 
     @cached_property
     def gold(self) -> dict[str, tuple[str, ...]]:
@@ -168,7 +168,7 @@ def _data_title(run: LoggedRun) -> str:
     _, judge = _data_key(run)
     judging = f", judged by {judge}" if judge else ""
     place = f"of {run.data}" if run.data else "from the Hub"
-    return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judging}"
+    return f"{run.planned_count:,} items {place} ({run.items[:8] or 'no digest'}){judging}"
 
 
 def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
@@ -260,7 +260,7 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
 
 def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
     """The control with the answers of a debate's first round, if they can differ from its final answers."""
-    if not has_exchange(system.observations):
+    if not first_rounds_can_differ(system.observations):
         return []
     items = tuple(
         {id: with_outcome(observation, first_round_majority(observation), benchmark) for id, observation in run.items()}

@@ -10,7 +10,7 @@ from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, TITLES, is_right
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.calibration import ks_stability
-from moot.evals._stats.debate_measures import co2, cons
+from moot.evals._stats.debate_measures import consistent_share, right_consistent_share
 from moot.evals._stats.estimates import mean_over_items
 from moot.evals._stats.item_scores import item_score
 from moot.evals._stats.metrics import citation_precision
@@ -23,10 +23,10 @@ from moot.evals._stats.panel_measures import (
     cohen_kappas,
     concession_rates,
     disagreement,
-    fleiss_kappa_of,
     mean_cohen_kappa,
     mean_reflection_change,
     novelty_by_round,
+    panel_fleiss_kappa,
     reflection_trajectory,
     role_play_consistency,
 )
@@ -126,7 +126,10 @@ def consistency_table(study: Study) -> Table | None:
         ]
         if any(len(observation.document["votes"]) > 1 for observation in observations if observation.document):
             correct = [is_right(observation, study) is True for observation in observations]
-            shares = [cons(finished_documents(system)), co2(finished_documents(system), correct)]
+            shares = [
+                consistent_share(finished_documents(system)),
+                right_consistent_share(finished_documents(system), correct),
+            ]
             rows.append([system.label, len(observations), system.errors, *shares])
     caption = f"Shares of the debates that ended: in consensus (Cons), and in right consensus (Co2). {POOLED}"
     return make_table("consistency", "Consistency", caption, heads, rows)
@@ -152,7 +155,7 @@ def trials_table(study: Study) -> Table | None:
         documents = finished_documents(system)
         split = disagreement(documents)
         panels: list[Cell] = [split.panels, split.unanimous, split.split] if split else [0, None, None]
-        kappas = [mean_cohen_kappa(documents), fleiss_kappa_of(documents)]
+        kappas = [mean_cohen_kappa(documents), panel_fleiss_kappa(documents)]
         roles = [*role_play_consistency(documents).values(), *concession_rates(documents).values()]
         rows.append(
             [system.label, len(documents), system.errors, *panels, *kappas, mean_reflection_change(documents), *roles]
@@ -221,14 +224,18 @@ def evidence_count_table(study: Study) -> Table | None:
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
-        counts = [observation.found for observation in system.answered if observation.found is not None]
+        counts = [
+            observation.evidence_count for observation in system.answered if observation.evidence_count is not None
+        ]
         means: list[Cell] = [average([count.pieces for count in counts]), average([count.searches for count in counts])]
         failed, replaced = (
             sum(map(bool, count)) for count in ([o.failed for o in counts], [o.stood_in for o in counts])
         )
         rows.append([system.label, *means, failed, replaced, sum(not count.pieces for count in counts)])
     if not any(
-        observation.found and any(observation.found) for system in study.measured for observation in system.observations
+        observation.evidence_count and any(observation.evidence_count)
+        for system in study.measured
+        for observation in system.observations
     ):
         return None
     return make_table(

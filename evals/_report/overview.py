@@ -24,8 +24,8 @@ class Line:
     name: str
     nested: bool
     model: str
-    scores: dict[int, Interval] = field(default_factory=dict)
-    systems: dict[int, System] = field(default_factory=dict)
+    scores_by_place: dict[int, Interval] = field(default_factory=dict)
+    systems_by_place: dict[int, System] = field(default_factory=dict)
 
 
 def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
@@ -47,7 +47,8 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
             name = CONSTANT_NAMES.get(str(system.control), str(system.control)) if derived else system.label
             key = (name, system.of, study.model or "several models")
             line = lines.setdefault(key, Line(key[0], system.of is not None, key[2]))
-            line.scores[place], line.systems[place] = first_measure_interval(system, study, ids), system
+            line.scores_by_place[place] = first_measure_interval(system, study, ids)
+            line.systems_by_place[place] = system
     titles = [", ".join(filter(None, named)) for named in places]
     return [(title, counts[place]) for place, title in enumerate(titles)], list(lines.values())
 
@@ -83,10 +84,10 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
 
 def _line_cells(line: Line, benchmarks: int, many_models: bool) -> list[Cell]:
     name: Cell = Nested(line.name) if line.nested else line.name
-    scores: list[Cell] = [line.scores.get(place) for place in range(benchmarks)]
-    known = [line.scores[place] for place in range(benchmarks) if place in line.scores]
+    scores: list[Cell] = [line.scores_by_place.get(place) for place in range(benchmarks)]
+    known = [line.scores_by_place[place] for place in range(benchmarks) if place in line.scores_by_place]
     mean = mean_of_intervals(known) if len(known) == benchmarks > 1 else None
-    runs = [system for system in line.systems.values() if system.runs]
+    runs = [system for system in line.systems_by_place.values() if system.runs]
     means = [[average_cost(system, figure) for system in runs] for figure in ("tokens", "calls", "seconds", "cost")]
     spent: list[Cell] = ["" if not runs else None if None in values else average(values) for values in means]
     errors: Cell = sum(system.errors for system in runs) if runs else ""

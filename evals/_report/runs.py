@@ -27,7 +27,7 @@ def runs_table(study: Study) -> Table | None:
         for run, items in zip(system.runs, system.items, strict=True):
             failed = sum(observation.outcome is None for observation in items.values())
             score = average([observation.scores.get(study.first_measure) for observation in items.values()])
-            counts: list[Cell] = [len(items) - failed, failed, run.planned - len(items) or ""]
+            counts: list[Cell] = [len(items) - failed, failed, run.planned_count - len(items) or ""]
             texts: list[Cell] = [run.status, run.created, run.file, run.versions]
             rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *texts])
     return make_table("runs", "Runs", "Each row is a log; items are those with an outcome.", heads, rows)
@@ -121,9 +121,9 @@ def _run_notes(study: Study) -> Iterator[str]:
     for run in runs:
         if run.status != "success":
             yield f"{run.file} ({run.system}): Inspect's status is {run.status}."
-        if run.planned > len(run.observations):
-            left = run.planned - len(run.observations)
-            yield f"{run.file} ({run.system}): {left} of {run.planned} items were not run."
+        if run.planned_count > len(run.observations):
+            left = run.planned_count - len(run.observations)
+            yield f"{run.file} ({run.system}): {left} of {run.planned_count} items were not run."
         for note in run.notes:
             files_by_note.setdefault(note, []).append(run.file)
     for note, files in files_by_note.items():

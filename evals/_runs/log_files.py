@@ -66,7 +66,7 @@ class Header:
         return next((str(key) for key in keys if key), None)
 
     @property
-    def planned(self) -> int:
+    def planned_count(self) -> int:
         """The number of items that were planned."""
         return len({str(id) for id in self.log.eval.dataset.sample_ids or ()})
 
@@ -143,4 +143,4 @@ def _superseded_note(header: Header, best: Header) -> str:
 def _count_and_date(header: Header) -> tuple[int, str]:
     """The number of samples in a log, then its date."""
     read = load_extra("inspect_ai.log").read_eval_log_sample_summaries
-    return len(read(str(header.path))) if header.planned else 0, header.created
+    return len(read(str(header.path))) if header.planned_count else 0, header.created

@@ -24,7 +24,7 @@ from moot.transcript.line import count_with_noun
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
-READ = (
+REPORT_FIELDS = (
     *("status", "error", "graph", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "scores"),
     *("confidence", "confidence_parts", "confidence_from", "graphs", "round_log"),
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
@@ -60,7 +60,7 @@ class LoggedRun:
         items: a digest of the benchmark's items, if the task has one.
         data: the name of the items' file, if the log names it.
         judge: the model that judged answers in words, if any did.
-        planned: the number of items that were planned.
+        planned_count: the number of items that were planned.
         observations: the items that ran, each once.
         notes: notes about the run, for the reader of a report.
         versions: the versions of moot and of Inspect.
@@ -86,7 +86,7 @@ class LoggedRun:
     items: str
     data: str
     judge: str | None
-    planned: int
+    planned_count: int
     observations: tuple[Observation, ...] = ()
     notes: tuple[str, ...] = ()
     versions: str = ""
@@ -159,7 +159,7 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
         data=clean(Path(str(header.arguments.get("data") or "")).name),
         judge=judge,
         ceiling=_optional_number(metadata.get("ceiling")),
-        planned=max(header.planned, len(observations)),
+        planned_count=max(header.planned_count, len(observations)),
         observations=tuple(observations),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
@@ -179,7 +179,7 @@ def _observations(
     try:
         for sample, found in samples_in(header):
             place = f", sample {clean(str(sample.id))[:80]}"
-            document = None if found is None else checked_document(found, READ)
+            document = None if found is None else checked_document(found, REPORT_FIELDS)
             first = first or document or {}
             observation = observe(sample, benchmark, cost_of, document)
             repeated += observation.id in observations

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 METRICS = {"faithfulness": "faithfulness", "answer_relevancy": "answer relevancy"}
 """The metrics of every verdict, with their names."""
-READ = (
+RAGAS_FIELDS = (
     *("status", "error", "graph", "claim", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "votes"),
     "evidence",
 )
@@ -230,7 +230,7 @@ def _document_at(path: Path) -> Any:
 
 def _check_document(document: Any, place: str) -> Document:
     try:
-        return checked_document(document, READ)
+        return checked_document(document, RAGAS_FIELDS)
     except (LookupError, TypeError, ValueError) as error:
         raise damaged(place, error) from error
 

@@ -26,7 +26,7 @@ from moot.evals._benchmarks.catalogue import (
     load_benchmark,
     read_benchmark,
 )
-from moot.evals._benchmarks.records_items import ceiling
+from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs import scorers
 from moot.evals._runs.inspect_side import choose_grader
 from moot.evals._runs.solver import INPUTS, debate
@@ -115,7 +115,7 @@ def benchmark_task(
         "licence": benchmark.licence,
         "notes": list(reading.notes),
     }
-    metadata |= {} if (best := ceiling(reading.items, benchmark.task)) is None else {"ceiling": best}
+    metadata |= {} if (best := best_possible_accuracy(reading.items, benchmark.task)) is None else {"ceiling": best}
     return Task(
         dataset=MemoryDataset([make_sample(item, benchmark) for item in reading.items], name=name, location=data),
         solver=debate(),

@@ -247,7 +247,7 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
     return [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
 
 
-def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
+def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
     """The lowest confidence threshold with which at most a share alpha of all debates is both acted on and wrong.
 
     The least c with (W + 1) / (n + 1) <= alpha, for W wrong debates with a confidence of at least c, among n debates

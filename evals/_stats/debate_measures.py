@@ -38,7 +38,7 @@ def consistent(document: Document) -> bool:
     return agreed_answer(document["votes"]) is not None
 
 
-def cons(documents: Sequence[Document]) -> float:
+def consistent_share(documents: Sequence[Document]) -> float:
     """Cons = consistent debates / N (S4, Eq. 8), in [0, 1]. Failed debates count in N.
 
     Args:
@@ -47,10 +47,10 @@ def cons(documents: Sequence[Document]) -> float:
     Raises:
         ValueError: there is no document.
     """
-    return co2(documents, [True] * len(documents))
+    return right_consistent_share(documents, [True] * len(documents))
 
 
-def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
+def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool]) -> float:
     """Co2 = consistent debates with a correct answer / N (S4, Eq. 7), in [0, 1]. Failed debates count in N.
 
     Args:
@@ -71,7 +71,7 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
 # --- CortexDebate ---------------------------------------------------------------------------------------------------
 
 
-def average_debates(documents: Sequence[Document]) -> dict[str, float]:
+def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
     """Avg-DN: each agent's mean number of `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
 
     Documents without rounds of debate count, with 0 debates of each agent.
@@ -143,14 +143,14 @@ def context_tokens(document: Document) -> dict[str, float | None]:
 
 
 __all__ = [
-    "average_debates",
-    "co2",
     "collisions",
-    "cons",
     "consistent",
+    "consistent_share",
     "context_tokens",
     "correct_revisions",
     "debates",
     "kept_edges",
+    "mean_debates_by_agent",
+    "right_consistent_share",
     "viewpoint_collisions",
 ]

@@ -21,7 +21,7 @@ def first_round_majority(observation: Observation) -> str | None:
     return observation.answers[0].answer
 
 
-def has_exchange(observations: Sequence[Observation]) -> bool:
+def first_rounds_can_differ(observations: Sequence[Observation]) -> bool:
     """Whether first-round majorities can differ from final answers: some debate had several speakers and rounds."""
     return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
 

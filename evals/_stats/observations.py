@@ -66,7 +66,7 @@ class Observation:
         outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
         unmapped: the outcome with a trial's INCONCLUSIVE as an abstention, and with `UNUSABLE` unchanged.
         scores: its scores by measure; None if a score is unknown or undefined.
-        found: the amount of its evidence; None if there is no result document.
+        evidence_count: the amount of its evidence; None if there is no result document.
         document: the part of the result document that measures of documents read; None if there is none.
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
@@ -77,7 +77,7 @@ class Observation:
         debate_figures: figures of the debate besides its verdict; None if there is no document.
         error: the kind of error, if the item is missing.
         detail: details of the error, or of replies that could not be used.
-        unnamed: official measures that need a kind of evidence that the verdict could not cite
+        uncitable_measures: official measures that need a kind of evidence that the verdict could not cite
             (`moot.evals._stats.official`).
     """
 
@@ -87,7 +87,7 @@ class Observation:
     outcome: str | None = None
     unmapped: str | None = None
     scores: ScoreMap = field(default_factory=dict)
-    found: EvidenceCount | None = None
+    evidence_count: EvidenceCount | None = None
     document: Document | None = None
     answers: tuple[RoundAnswer, ...] = ()
     scored: tuple[ScoredAnswer, ...] = ()
@@ -99,7 +99,7 @@ class Observation:
     error: str | None = None
     detail: str = ""
     group: str = ""
-    unnamed: frozenset[str] = frozenset()
+    uncitable_measures: frozenset[str] = frozenset()
 
     @property
     def cluster(self) -> tuple[str, str]:
@@ -152,7 +152,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
         scores={**logged, **computed_scores(benchmark, outcome, gold)},
-        found=count_evidence(document),
+        evidence_count=count_evidence(document),
         document=measured_fields(document),
         answers=round_answers(document),
         scored=scored_answers(document),
@@ -163,7 +163,9 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         debate_figures=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
         error=error,
         detail=detail,
-        unnamed=frozenset(n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False),
+        uncitable_measures=frozenset(
+            n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False
+        ),
     )
 
 

@@ -201,7 +201,7 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
         return "the log contains no such score; `inspect score` adds it"
     if unknown := sum(observation.scores.get(measure) is None for observation in answered):
         return f"the benchmark's file does not say which sentences are right for {unknown} items"
-    if any(measure not in observation.unnamed for observation in answered):
+    if any(measure not in observation.uncitable_measures for observation in answered):
         return ""
     if measure in FACT_MEASURES:
         return "no verdict cites any evidence"

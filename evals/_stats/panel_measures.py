@@ -130,7 +130,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
     return float(load_extra("statsmodels.stats.inter_rater").fleiss_kappa(table))
 
 
-def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
+def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
     """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
 
     The n judges are all judges in any of the documents, so panels without one of them do not count.
@@ -145,7 +145,7 @@ def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
-    """Shares of unanimous and of split panels (S2 table 3), over the panels that `fleiss_kappa_of` counts.
+    """Shares of unanimous and of split panels (S2 table 3), over the panels that `panel_fleiss_kappa` counts.
 
     None if there is no such panel, or only a single judge, who cannot disagree.
 
@@ -342,11 +342,11 @@ __all__ = [
     "count_concessions",
     "disagreement",
     "fleiss_kappa",
-    "fleiss_kappa_of",
     "instability",
     "mean_cohen_kappa",
     "mean_reflection_change",
     "novelty_by_round",
+    "panel_fleiss_kappa",
     "panel_verdicts",
     "reflection_trajectory",
     "role_play_consistency",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from moot.cli.main import app
 from moot.core.errors import UserError
-from moot.evals._stats.calibration import least_confidence, score_counts
+from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.graphs import load_graph
 from moot.nodes._texts.calibrated import (
     bound_to,
@@ -81,7 +81,13 @@ def test_the_verdicts_share_is_its_confidence_and_votes_divide_the_rest() -> Non
 def test_decisions_at_the_least_confidence_are_wrong_in_at_most_alpha_of_cases() -> None:
     sure, right = [0.4, 0.6, 0.6, 0.8, 0.9, 1.0, 1.0, 1.0, None], [False, True, False, False, *[True] * 5]
     # At 0.6 or more, two are wrong: (2 + 1) / 10; at 0.8 or more, one: 2 / 10; at 0.9 or more, none: 1 / 10.
-    assert [least_confidence(sure, right, alpha) for alpha in (0.3, 0.29, 0.2, 0.1, 0.09)] == [0.6, 0.8, 0.8, 0.9, None]
+    assert [confidence_threshold(sure, right, alpha) for alpha in (0.3, 0.29, 0.2, 0.1, 0.09)] == [
+        0.6,
+        0.8,
+        0.8,
+        0.9,
+        None,
+    ]
 
 
 def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
@@ -89,7 +95,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
     with pytest.raises(ValueError, match="at least one case"):
-        least_confidence([], [], 0.1)
+        confidence_threshold([], [], 0.1)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
@@ -120,7 +126,7 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
             key = round(shares[truth], 9)
             p[key] = p.get(key) or p_value(counted, 1 - shares[truth])
         covered.append(np.mean([p[round(shares[truth], 9)] > alpha for shares, truth, _, _ in test]))
-        least = least_confidence([sure for _, _, sure, _ in fit], [a == t for _, t, _, a in fit], alpha)
+        least = confidence_threshold([sure for _, _, sure, _ in fit], [a == t for _, t, _, a in fit], alpha)
         acted.append(np.mean([least is not None and sure >= least and a != t for _, t, sure, a in test]))
     assert abs(np.mean(exact) - (1 - alpha)) <= 0.02
     assert np.mean(covered) >= 1 - alpha - 0.02

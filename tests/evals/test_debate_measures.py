@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 from moot.evals._stats.debate_measures import (
-    average_debates,
-    co2,
     collisions,
-    cons,
     consistent,
+    consistent_share,
     context_tokens,
     correct_revisions,
     debates,
     kept_edges,
+    mean_debates_by_agent,
+    right_consistent_share,
     viewpoint_collisions,
 )
 from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
@@ -96,21 +96,21 @@ def test_consistent_debates_are_recognised(debate: dict[str, Any], expected: boo
 
 def test_shares_of_consistent_debates_by_hand() -> None:
     all_kinds = [document(stop_reason="consensus"), judged_document(True), document(), document(status="failed")]
-    assert cons(all_kinds) == 0.5
-    assert co2(all_kinds, [True, False, True, True]) == 0.25
-    assert co2(all_kinds, [True] * 4) == cons(all_kinds)
-    assert co2(all_kinds, [False] * 4) == 0.0
+    assert consistent_share(all_kinds) == 0.5
+    assert right_consistent_share(all_kinds, [True, False, True, True]) == 0.25
+    assert right_consistent_share(all_kinds, [True] * 4) == consistent_share(all_kinds)
+    assert right_consistent_share(all_kinds, [False] * 4) == 0.0
 
 
 def test_measures_of_no_debates_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one document"):
-        cons([])
+        consistent_share([])
     with pytest.raises(ValueError, match="at least one document"):
-        co2([], [])
+        right_consistent_share([], [])
     with pytest.raises(ValueError, match="at least one document"):
-        average_debates([])
+        mean_debates_by_agent([])
     with pytest.raises(ValueError, match="1 documents need as many"):
-        co2([document()], [])
+        right_consistent_share([document()], [])
 
 
 # --- CortexDebate ---------------------------------------------------------------------------------------------------
@@ -121,9 +121,9 @@ def test_debates_of_each_agent_are_counted() -> None:
     assert debates(document()) == {"a": 1, "b": 4, "c": 2}
     full = document(graphs=[{"round": 1, "kept": {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}}])
     assert debates(full) == {"a": 2, "b": 2, "c": 2}
-    assert average_debates([document(), full]) == {"a": 1.5, "b": 3.0, "c": 2.0}
-    assert average_debates([full, document(graphs=[])]) == {"a": 1.0, "b": 1.0, "c": 1.0}
-    assert average_debates([document(graphs=[])]) == {}
+    assert mean_debates_by_agent([document(), full]) == {"a": 1.5, "b": 3.0, "c": 2.0}
+    assert mean_debates_by_agent([full, document(graphs=[])]) == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert mean_debates_by_agent([document(graphs=[])]) == {}
 
 
 def test_viewpoint_collisions_by_hand() -> None:

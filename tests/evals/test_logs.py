@@ -12,7 +12,7 @@ import pytest
 from inspect_ai.log import MetadataEdit, ProvenanceData, edit_eval_log, read_eval_log, write_eval_log
 from moot.core.errors import UserError
 from moot.evals._runs.logs import LoggedRun, read_runs
-from moot.evals._stats.debate_measures import co2, cons
+from moot.evals._stats.debate_measures import consistent_share, right_consistent_share
 from moot.evals._stats.metrics import citation_precision
 from moot.evals._stats.observations import measured_fields, round_answers
 from moot.evals._stats.panel_measures import (
@@ -56,7 +56,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     path = write_log(tmp_path, "log", documents, gold, scores=scores, **more, **facts)
     [run], notes = read_logs(path)
     assert notes == []
-    assert (run.system, run.model, run.seed, run.settings, run.planned) == ("a", "openai:m", 3, {"k": 5}, 7)
+    assert (run.system, run.model, run.seed, run.settings, run.planned_count) == ("a", "openai:m", 3, {"k": 5}, 7)
     right, silent, broken, lost, other = run.observations
     assert (right.outcome, right.stratum, right.warnings) == ("SUPPORTS", "hard", {"slow": 2})
     assert right.scores == {"accuracy": 1.0, "gold_recall": 0.5}  # accuracy is recomputed, not read from the log
@@ -230,10 +230,17 @@ async def test_a_reduced_document_gives_the_same_measures(
         *(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims)
     )
     reduced = [measured_fields(document) for document in documents]
-    for measure in (cons, citation_precision, cohen_kappas, disagreement, novelty_by_round, role_play_consistency):
+    for measure in (
+        consistent_share,
+        citation_precision,
+        cohen_kappas,
+        disagreement,
+        novelty_by_round,
+        role_play_consistency,
+    ):
         assert measure(reduced) == measure(documents)
     assert concession_rates(reduced) == concession_rates(documents)
     assert (concession_rates(reduced)["plaintiff"] is None) == (graph != "proclaim")
-    assert co2(reduced, [True] * 4) == co2(documents, [True] * 4)
+    assert right_consistent_share(reduced, [True] * 4) == right_consistent_share(documents, [True] * 4)
     assert [reflection_trajectory(one) for one in reduced] == [reflection_trajectory(one) for one in documents]
     assert len(json.dumps(reduced)) < 0.2 * len(json.dumps(documents))

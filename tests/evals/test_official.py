@@ -12,7 +12,7 @@ from moot.cli.listings import benchmark_rows
 from moot.cli.main import app
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
-from moot.evals._benchmarks.records_items import ceiling
+from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
@@ -283,7 +283,7 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
     folder.mkdir(parents=True)
     file = write_lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
-    assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
+    assert best_possible_accuracy(reading.items, "check_covid") == pytest.approx(2 / 3)
     assert any("there is no corpus.json near its file" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
     run = await run_graph(tmp_path, "check_covid", file, "standard_prompting")
@@ -302,7 +302,7 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
         (("On masks", "We asked 40 people."),),
         (("On masks", "Masks helped."),),
     ]
-    assert ceiling(reading.items, "check_covid") is None
+    assert best_possible_accuracy(reading.items, "check_covid") is None
     assert "each claim comes with the sentences that its label is about" in reading.notes
     assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
     write_lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
@@ -313,9 +313,11 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
 @needs_visible
 def test_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
-    assert ceiling(items, "check_covid") == 0.69
-    assert ceiling(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None  # each claim with its sentence
-    assert ceiling(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
+    assert best_possible_accuracy(items, "check_covid") == 0.69
+    assert (
+        best_possible_accuracy(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None
+    )  # each claim with its sentence
+    assert best_possible_accuracy(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
 
 
 def test_official_scores_that_cannot_be_computed_are_listed_with_reasons() -> None:

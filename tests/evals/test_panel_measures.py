@@ -16,11 +16,11 @@ from moot.evals._stats.panel_measures import (
     concessions,
     disagreement,
     fleiss_kappa,
-    fleiss_kappa_of,
     instability,
     mean_cohen_kappa,
     mean_reflection_change,
     novelty_by_round,
+    panel_fleiss_kappa,
     panel_verdicts,
     reflection_trajectory,
     role_play_consistency,
@@ -136,7 +136,7 @@ def test_the_mean_kappa_leaves_out_pairs_whose_kappa_is_undefined() -> None:
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])
 def test_panels_without_shared_cases_have_no_kappa(documents: list[dict[str, Any]]) -> None:
     assert mean_cohen_kappa(documents) is None
-    assert fleiss_kappa_of(documents) is None
+    assert panel_fleiss_kappa(documents) is None
 
 
 def test_judges_are_distinguished_by_name() -> None:
@@ -153,13 +153,13 @@ def test_verdicts_outside_the_panel_are_ignored() -> None:
 
 
 def test_fleiss_kappa_by_hand() -> None:
-    assert fleiss_kappa_of(PANELS) == pytest.approx(11 / 41)  # (7/12 - 31/72) / (1 - 31/72)
+    assert panel_fleiss_kappa(PANELS) == pytest.approx(11 / 41)  # (7/12 - 31/72) / (1 - 31/72)
     assert fleiss_kappa([[S, N], [N, S]]) == pytest.approx(-1.0)
     assert fleiss_kappa([[S, S, S], [N, N, N]]) == pytest.approx(1.0)
 
 
 def test_fleiss_kappa_uses_only_cases_that_all_judged() -> None:
-    assert fleiss_kappa_of([*PANELS, FAILED, panel(S, None, N), panel(S, N)]) == pytest.approx(11 / 41)
+    assert panel_fleiss_kappa([*PANELS, FAILED, panel(S, None, N), panel(S, N)]) == pytest.approx(11 / 41)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     monkeypatch.setattr(lazy, "imported", not_installed)
-    for measure in (cohen_kappas, fleiss_kappa_of):
+    for measure in (cohen_kappas, panel_fleiss_kappa):
         with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
             measure(PANELS)
         assert caught.value.kind == "missing_package"
