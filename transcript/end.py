@@ -20,7 +20,7 @@ from moot.nodes._texts.verdict import (
     caveats,
     citations_in_words,
     count_verdict_citations,
-    reasons_by_who,
+    turns_by_reason,
     verdict_citations,
     verdict_line,
 )
@@ -156,7 +156,7 @@ def is_tied(document: Mapping[str, Any]) -> bool:
 def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The reasons of the agents who decided: each once, with all agents who gave it in the same words."""
     given: dict[str, list[Turn]] = {}
-    for reason, turns in reasons_by_who(dict(document)).items():
+    for reason, turns in turns_by_reason(dict(document)).items():
         given.setdefault(reason_or_reference(document, reason, shown), []).extend(turns)
     for reason, turns in [*given.items()][:MOST_REASONS]:
         yield line(*authors(turns), reason)

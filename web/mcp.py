@@ -24,7 +24,7 @@ from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.nodes._texts.calibrated import confidence_basis
-from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who, verdict_citations
+from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations
 from moot.transcript.claims import filled_words
 from moot.transcript.end import other_warnings
 from moot.web.caller import caller_client
@@ -403,7 +403,7 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         usd: its cost; None if it is not known.
     """
     usage, known = document["usage"], {piece["id"]: piece for piece in document["evidence"]}
-    reasons = reasons_by_who(document) if document["status"] == "done" else {}
+    reasons = turns_by_reason(document) if document["status"] == "done" else {}
     quotes = [
         {
             "quote": cited["quote"],

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.evals._stats.metrics import fever_page
-from moot.nodes._texts.answers import fold
+from moot.nodes._texts.answers import fold_label
 from moot.retrievers import Evidence
 
 
@@ -32,7 +32,7 @@ def gold_and_found(
         return {_normal_title(page) for page in pages}, {_normal_title(piece["title"]) for piece in evidence}
     if documents := named.get("documents"):
         ends = {_normal_address(piece.get("url", "")).rpartition("/")[2] for piece in evidence}
-        return {fold(str(document)) for document in documents}, {fold(end) for end in ends} | {
+        return {fold_label(str(document)) for document in documents}, {fold_label(end) for end in ends} | {
             _normal_title(p["title"]) for p in evidence
         }
     if urls := named.get("urls"):

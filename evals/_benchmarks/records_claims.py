@@ -31,7 +31,7 @@ from moot.evals._benchmarks.records import (
 )
 from moot.evals._benchmarks.records_files import invalid, read_file
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import fold, spellings
+from moot.nodes._texts.answers import fold_label, spellings
 from moot.nodes._texts.task import make_task
 
 ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")
@@ -47,7 +47,7 @@ def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
         InvalidRecord: it is not one of the task's labels.
     """
     found = gold_answer(record, *(names or ("label",)))
-    if (known := _label_spellings(task).get(fold(found))) is None:
+    if (known := _label_spellings(task).get(fold_label(found))) is None:
         labels = ", ".join(dict.fromkeys(_label_spellings(task).values()))
         raise InvalidRecord(f"the label {found[:80]!r} is not one of {labels}")
     return (known,)
@@ -64,7 +64,7 @@ def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Reco
 
     def read_two(record: Record) -> Item:
         item = read(record)
-        known = _label_spellings(task).get(fold(item.gold[0]))
+        known = _label_spellings(task).get(fold_label(item.gold[0]))
         if known is None:
             raise SkippedRecord(f"labelled {item.gold[0]}, which this benchmark leaves out")
         return replace(item, gold=(known,))

@@ -36,7 +36,7 @@ from moot.evals._stats.outcomes import Document
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._texts.task import full_answer
-from moot.nodes._texts.verdict import MOST_REASONS, reasons_by_who, verdict_turns
+from moot.nodes._texts.verdict import MOST_REASONS, turns_by_reason, verdict_turns
 from moot.retrievers import open_encoder
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._evidence import clean
@@ -254,7 +254,7 @@ def _make_sample(document: Document | None, fault: str = "", **source: Any) -> A
         return AnsweredSample(**{**unknown, **source}, claim=document["claim"], response="", contexts=(), fault=fault)
     plain_document = dict(document)
     shown = {id for turn in verdict_turns(plain_document) for id in turn.get("evidence_ids") or ()}
-    reasons = [*reasons_by_who(plain_document)][:MOST_REASONS]
+    reasons = [*turns_by_reason(plain_document)][:MOST_REASONS]
     return AnsweredSample(
         **{**unknown, **source},
         claim=document["claim"],

@@ -54,7 +54,7 @@ from moot.evals._stats.measures import load_extra
 from moot.graphs import load_graph, shared_ceilings
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.joint_ceilings import lasting_ceilings
-from moot.nodes._models.spend import FREE, Spend
+from moot.nodes._models.spend import UNBOUNDED, Spend
 from moot.nodes._models.spend import in_words as amount
 from moot.nodes._runtime.settings import checked_settings
 
@@ -104,7 +104,7 @@ class Limits:
             tell: called with a message if earlier runs spent something.
         """
         ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
-        if ceiling == FREE:
+        if ceiling == UNBOUNDED:
             with shared_ceilings(max_seconds=self.max_seconds):
                 yield
             return

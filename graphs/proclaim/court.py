@@ -18,7 +18,7 @@ from moot.nodes._trial.courtroom import (
     close_round_node,
     may_close,
     to_argument,
-    to_experts,
+    to_expert_requests,
     to_reflection,
 )
 from moot.nodes._trial.critique import court_node, critique_node, reflect_node
@@ -56,7 +56,7 @@ def plaintiff_first(state: TrialState) -> Next:
 def route_after_plaintiff(state: TrialState) -> Next:
     """Routes to the defense after the plaintiff's argument; then each side may ask for an expert."""
     spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
-    return to_argument("argue", state, "defense") if spoken == 1 else to_experts("expert_witness", state)
+    return to_argument("argue", state, "defense") if spoken == 1 else to_expert_requests("expert_witness", state)
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:

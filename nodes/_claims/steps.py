@@ -40,7 +40,7 @@ from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
 from moot.nodes._steps.reader import figures
-from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold
+from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold_quote
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
 from moot.prompts._files import as_data, blocks_or_none, enclose
@@ -401,7 +401,7 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
     """Joins claims with the same words, and keeps the order."""
     groups: dict[str, list[int]] = {}
     for number, one in enumerate(claims, 1):
-        groups.setdefault(fold(one["claim"]).casefold(), []).append(number)
+        groups.setdefault(fold_quote(one["claim"]).casefold(), []).append(number)
     return join(claims, list(groups.values()))
 
 

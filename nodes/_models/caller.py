@@ -133,7 +133,7 @@ class Requests:
             raise exhausted from error
         await self.record_sent()
 
-    def cut(self) -> bool:
+    def count_unanswered(self) -> bool:
         """Counts the last request as lost if it got neither a reply nor an error; returns whether this was so."""
         if self.unanswered:
             self._count_lost_reply()
@@ -275,14 +275,14 @@ class Caller:
         except MootError as error:
             spent = ceilings.cost_of_failed(self.model.name, *requests.lost)
             if isinstance(error, BudgetExhausted):
-                ceilings.leave_out(self.role, awaited=False)
+                ceilings.count_skipped(self.role, awaited=False)
             raise
         except TimeoutError as error:
             cut = self._cut_call(requests, started)
             spent = spent_by(cut, ceilings.prices)
             for one in cut:
                 self.ledger.add_call(one)
-            ceilings.leave_out(self.role, awaited=not cut)
+            ceilings.count_skipped(self.role, awaited=not cut)
             detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
@@ -295,7 +295,7 @@ class Caller:
         """The record of a call that `max_seconds` cut; empty if no request was sent."""
         if not requests.sent:
             return []
-        awaited = not requests.cut()
+        awaited = not requests.count_unanswered()
         call = self._call_record(None, started, requests.sent, requests)
         detail = NOT_REPEATED if awaited else NOT_AWAITED.format(tokens=sum(requests.lost))
         return [{**call, "outcome": "failed", "detail": detail}]

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
-from moot.nodes._models.spend import FREE, NOTHING, PlannedCall, Spend, in_words, lost_in_words, spent_by
+from moot.nodes._models.spend import NOTHING, UNBOUNDED, PlannedCall, Spend, in_words, lost_in_words, spent_by
 from moot.nodes._records.entries import Call
 
 UNCOUNTED_SHARE = 0.8
@@ -51,13 +51,13 @@ class Ceilings:
         parent: the ceilings of the batch, the evaluation or the outer debate that the debate belongs to.
     """
 
-    most: Spend = FREE
+    most: Spend = UNBOUNDED
     seconds: float = math.inf
     parent: Ceilings | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
-    left_out: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
     """Roles whose calls were refused or not answered in time, and how often; `not_awaited` counts the latter."""
     not_awaited: Counter[str] = field(default_factory=Counter)
     adds_earlier_runs: bool = True
@@ -82,10 +82,10 @@ class Ceilings:
 
     def _update_bounds(self) -> None:
         levels = self._levels()
-        self.bounded = any(level.most != FREE or level.seconds < math.inf for level in levels)
+        self.bounded = any(level.most != UNBOUNDED or level.seconds < math.inf for level in levels)
         self.metered = any(min(level.most.tokens, level.most.usd) < math.inf for level in levels)
         """Whether tokens or cost are bounded, so that replies must have a limit and tokens must be counted."""
-        self.counted = any(level.most != FREE for level in levels)
+        self.counted = any(level.most != UNBOUNDED for level in levels)
         """Whether anything but time is bounded."""
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
@@ -200,7 +200,7 @@ class Ceilings:
                 take,
             )
         except BudgetExhausted:
-            self.leave_out(planned.role)
+            self.count_skipped(planned.role)
             raise
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Reservation(need, None if until == math.inf else end)
@@ -238,9 +238,9 @@ class Ceilings:
         for level in self._levels():
             level.reserved = level.reserved.plus(need)
 
-    def leave_out(self, role: str, *, awaited: bool = True) -> None:
+    def count_skipped(self, role: str, *, awaited: bool = True) -> None:
         """Counts a call that was refused, or that was sent but whose reply was not awaited (``awaited`` is false)."""
-        self.left_out[role] += 1
+        self.skipped[role] += 1
         self.not_awaited.update([] if awaited else [role])
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
@@ -274,18 +274,18 @@ class Ceilings:
         for level in self._levels():
             level._wake_waiting()
 
-    def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
+    def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, skipped: bool) -> None:
         """Counts calls that an earlier run paid for. Their replies are in the ledger, so they are not made again.
 
         Args:
             planned: the first call.
             calls: the calls from the ledger.
-            left_out: whether the earlier run also refused a call, or did not await one.
+            skipped: whether the earlier run also refused a call, or did not await one.
         """
         if not self.bounded:
             return
-        if left_out:
-            self.leave_out(planned.role, awaited=not (calls and calls[-1]["outcome"] == "failed"))
+        if skipped:
+            self.count_skipped(planned.role, awaited=not (calls and calls[-1]["outcome"] == "failed"))
         if calls:
             self._deciding_calls.pop((planned.role, planned.prompt), None)
             self._remember_call(planned)
@@ -417,12 +417,12 @@ class Ceilings:
         That is so if the time for other roles is used up, if a call was refused or its reply not awaited, or if a call
         as small as the smallest one so far would be refused.
         """
-        if not self.bounded or not (self.spent.calls or self.left_out):
+        if not self.bounded or not (self.spent.calls or self.skipped):
             return False  # a debate starts in any case
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
         return (
             time.monotonic() >= self.deadline()
-            or bool(self.left_out)
+            or bool(self.skipped)
             or not all(least.fits(level._obtainable()) for level in self._levels())
         )
 

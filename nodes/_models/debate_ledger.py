@@ -125,12 +125,12 @@ class DebateLedger:
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 
-    async def find(self, key: Key, what: str) -> StoredCall | None:
+    async def find(self, key: Key, description: str) -> StoredCall | None:
         """The ledger's entry for a key; None if the call must be made. Recorded failures are only used in replays.
 
         Args:
             key: the call's key.
-            what: the call in words, for the error.
+            description: the call in words, for the error.
 
         Raises:
             UserError: there is no entry, and no call may be made.
@@ -138,7 +138,7 @@ class DebateLedger:
         if self.mode == "record":
             return self.stored(key)
         if self.mode == "replay":
-            return await self.replayed(key, what)
+            return await self.replayed(key, description)
         return await self.ledger.find(key, self.id, failed=False)
 
     @property
@@ -152,7 +152,7 @@ class DebateLedger:
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 
-    async def replayed(self, key: Key, what: str) -> StoredCall:
+    async def replayed(self, key: Key, description: str) -> StoredCall:
         """The ledger's entry for a key in a replay.
 
         Raises:
@@ -160,7 +160,7 @@ class DebateLedger:
         """
         found = await self.ledger.find(key, self.id)
         if found is None or found.value is None:  # the call was sent, but the debate was killed
-            raise await self.ledger.replay_error(key, what, self.id or None)
+            raise await self.ledger.replay_error(key, description, self.id or None)
         return found
 
     async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
@@ -253,11 +253,11 @@ class DebateLedger:
         found: dict[str, list[float]] = {}
 
         async def find_or_embed(some: list[str]) -> dict[str, list[float]]:
-            what = f"embeddings of {parts['model']}"
+            description = f"embeddings of {parts['model']}"
             if self.mode == "record":
                 stored = [self.stored(keys[text]) for text in some]
             else:
-                stored = await asyncio.gather(*(self.find(keys[text], what) for text in some))
+                stored = await asyncio.gather(*(self.find(keys[text], description) for text in some))
             entries = {text: entry for text, entry in zip(some, stored, strict=True) if entry is not None}
             for entry in entries.values():
                 if entry.about.get(FAILED):

@@ -84,11 +84,11 @@ def fit_messages(
         )
     left: LeftOut = {
         "context": context,
-        "evidence": shortened.evidence,
+        "evidence": shortened.evidence_left_out,
         "in_part": shortened.in_part,
         "of_evidence": shortened.of_evidence,
         "ids": shortened.ids,
-        "rounds": shortened.rounds,
+        "rounds": shortened.rounds_left_out,
         "of_rounds": shortened.of_rounds,
         "said": shortened.reasons_cut,
     }

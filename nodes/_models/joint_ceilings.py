@@ -71,19 +71,19 @@ class JointFile:
         finally:
             fcntl.lockf(self._handle, fcntl.LOCK_UN)
 
-    def read(self, slot: int, what: int) -> Spend:
-        """Reads an amount of a process; ``what`` is `SPENT`, `IN_FLIGHT` or `RESERVED`."""
-        return Spend(*FIELDS.unpack_from(self._memory, slot * PROCESS_BYTES + what * FIELDS.size))
+    def read(self, slot: int, kind: int) -> Spend:
+        """Reads an amount of a process; ``kind`` is `SPENT`, `IN_FLIGHT` or `RESERVED`."""
+        return Spend(*FIELDS.unpack_from(self._memory, slot * PROCESS_BYTES + kind * FIELDS.size))
 
-    def write(self, slot: int, what: int, spend: Spend) -> None:
-        """Writes an amount of a process; ``what`` is as in `read`."""
-        FIELDS.pack_into(self._memory, slot * PROCESS_BYTES + what * FIELDS.size, *spend)
+    def write(self, slot: int, kind: int, spend: Spend) -> None:
+        """Writes an amount of a process; ``kind`` is as in `read`."""
+        FIELDS.pack_into(self._memory, slot * PROCESS_BYTES + kind * FIELDS.size, *spend)
 
-    def total(self, what: int, without: int | None = None) -> Spend:
-        """The sum of an amount (``what``) over all processes, except the process with the number ``without``."""
+    def total(self, kind: int, without: int | None = None) -> Spend:
+        """The sum of an amount (``kind``) over all processes, except the process with the number ``without``."""
         total = NOTHING
         for slot in self.slots:
-            total = total if slot == without else total.plus(self.read(slot, what))
+            total = total if slot == without else total.plus(self.read(slot, kind))
         return total
 
     def settle_killed(self, slot: int) -> None:

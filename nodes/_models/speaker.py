@@ -357,8 +357,8 @@ class Speaker(Caller):
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_from_record(value["error"]) if value["error"] else None
-            left_out = value.get("left_out", isinstance(error, BudgetExhausted))
-            self._apply_stored_calls(messages, parts, calls, prompt, left_out=left_out)
+            skipped = value.get("left_out", isinstance(error, BudgetExhausted))
+            self._apply_stored_calls(messages, parts, calls, prompt, skipped=skipped)
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         own_ledger, before = self.ledger.empty_copy(), chain.get()
@@ -372,7 +372,7 @@ class Speaker(Caller):
             if any(lost):  # ``lost`` includes the cost of this call; at its start this run counted ``lost`` as spent
                 lost = debate_ledger.without_found_call(lost, spent_by([call], prices))
             else:
-                self._apply_stored_calls(messages, parts, [call], prompt, left_out=False)
+                self._apply_stored_calls(messages, parts, [call], prompt, skipped=False)
 
         async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
@@ -420,7 +420,7 @@ class Speaker(Caller):
         calls: Sequence[Call],
         prompt: str,
         *,
-        left_out: bool,
+        skipped: bool,
     ) -> None:
         """Counts stored calls in the ceilings and in the bytes per token, so that later calls are allowed as before."""
         size = weight_of_all(messages)
@@ -428,7 +428,7 @@ class Speaker(Caller):
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         extra = parts.get("schema") or parts.get("tools")
         planned = self._planned_call(prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0))
-        self.ceilings.count_paid_calls(planned, calls, left_out=left_out)
+        self.ceilings.count_paid_calls(planned, calls, skipped=skipped)
 
 
 @dataclass

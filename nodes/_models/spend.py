@@ -36,7 +36,7 @@ class Spend(NamedTuple):
 REPLY_TOKENS = 512
 """Maximum number of tokens in a reply under a ceiling, if `max_tokens` is not set."""
 
-NOTHING, FREE = Spend(), Spend(math.inf, math.inf, math.inf)
+NOTHING, UNBOUNDED = Spend(), Spend(math.inf, math.inf, math.inf)
 
 
 def reservation(

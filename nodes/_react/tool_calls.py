@@ -60,7 +60,7 @@ def calls_tools(message: AIMessage) -> bool:
 
 
 def parse_tool_calls(
-    message: AIMessage, tools: Mapping[str, str], made: int, most: int, ledger: Ledger
+    message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, ledger: Ledger
 ) -> dict[str, Any]:
     """Parses a message with tool calls: a turn for each valid call, and the message as the conversation keeps it.
 
@@ -71,8 +71,8 @@ def parse_tool_calls(
     Args:
         message: the model's message.
         tools: sources by the names of their tools.
-        made: number of calls so far.
-        most: maximum number of calls.
+        calls_made: number of calls so far.
+        max_calls: maximum number of calls.
         ledger: the record for warnings of unusable and dropped calls.
 
     Returns:
@@ -82,22 +82,24 @@ def parse_tool_calls(
     turns: list[Turn] = []
     answers: list[BaseMessage] = []
     calls = []
-    for number, asked in enumerate([*message.tool_calls, *message.invalid_tool_calls], made + 1):
+    for number, asked in enumerate([*message.tool_calls, *message.invalid_tool_calls], calls_made + 1):
         name, query = safe_name(asked["name"]), query_of(asked["args"])
         calls.append(tool_call(name=name, args={"query": query}, id=call_id(number)))
         fault = (
-            "No calls are left, so this one was not carried out." if number > most else _call_fault(name, query, tools)
+            "No calls are left, so this one was not carried out."
+            if number > max_calls
+            else _call_fault(name, query, tools)
         )
         if fault:
             answers.append(ToolMessage(fault, name=name, tool_call_id=call_id(number), status="error"))
-        if number > most:
+        if number > max_calls:
             continue
         turn = new_turn(1, AGENT, ACT, number=number) | {"thought": thought, "tool": name}
         turns.append(turn | ({"outcome": "unparsed"} if fault else {"query": query}))
         if fault:
             ledger.warn("unusable_tool_call", f"{name}: {fault}")
     if dropped := len(calls) - len(turns):
-        ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls exceeded the limit of {most}.")
+        ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls exceeded the limit of {max_calls}.")
     return {"messages": [AIMessage(thought, tool_calls=calls), *answers], "turns": turns}
 
 

@@ -131,7 +131,7 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        ceilings.leave_out(name, awaited=False)
+        ceilings.count_skipped(name, awaited=False)
         raise BudgetExhausted(f"The {name} took longer than `max_seconds` allows.") from error
 
 
@@ -192,14 +192,14 @@ def spent_against(
     }
 
 
-def refused_calls_warning(left_out: Counter[str], not_awaited: Counter[str]) -> str:
+def refused_calls_warning(skipped: Counter[str], not_awaited: Counter[str]) -> str:
     """The warning of calls that a ceiling refused or cut, with their roles.
 
     Args:
-        left_out: the number of these calls by role.
+        skipped: the number of these calls by role.
         not_awaited: the number of these calls that had been sent, by role.
     """
-    parts = {"Not called": left_out - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
+    parts = {"Not called": skipped - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
     said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)
     return f"The budget did not allow for every call.{said}"
 

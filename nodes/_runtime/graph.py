@@ -114,7 +114,7 @@ def has_callbacks(config: RunnableConfig | None) -> bool:
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
-class QuietNode(Runnable[Any, Any]):
+class DirectNode(Runnable[Any, Any]):
     """A node with its outgoing edges. Without callbacks, no run of LangChain encloses them, unlike in LangGraph.
 
     Args:
@@ -303,7 +303,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         graph = super().compile(*arguments, **options)
         for node in graph.nodes.values():
             if len(getattr(node.node, "steps", ())) > 1:
-                vars(node)["node"] = QuietNode(node.node)
+                vars(node)["node"] = DirectNode(node.node)
         return traced(graph, self.opened)
 
 

@@ -235,7 +235,7 @@ def close_node() -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        cut, not_awaited = run.ceilings.left_out, run.ceilings.not_awaited
+        cut, not_awaited = run.ceilings.skipped, run.ceilings.not_awaited
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | completed_fields(state)

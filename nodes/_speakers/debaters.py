@@ -142,13 +142,17 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         opponents = [t for t in last if t["agent"] != debater.name]
         turn = new_turn(state["rounds"] + 1, debater.name)
         query = own.get("query") if own else None
-        more = kept_evidence(state, own, settings) | {"why": why, "previous_query": query, "found": state["evidence"]}
+        more = kept_evidence_input(state, own, settings) | {
+            "why": why,
+            "previous_query": query,
+            "found": state["evidence"],
+        }
         speaker = speaker_declaration(debater) | {"place": len(sends) + 1}
         sends.append(send_turn("debater", state, speaker, turn, opponents=opponents, own=own, **more))
     return sends
 
 
-def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
+def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
     """The keys for `send_turn` with the evidence that a debater keeps; {} if it keeps only given texts.
 
     If it does not search again, it keeps all evidence of its last answer. If it does, and `keep_evidence` is on, it

@@ -65,7 +65,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     propose, apply = MOMENTS[moment]
 
     async def step(state: State, run: NodeContext) -> dict[str, Any]:
-        again = struck_again(state) if moment == "evidence" else {}
+        again = strike_again_update(state) if moment == "evidence" else {}
         if not waits_for_person(run.settings, moment):
             return again
         check_resumable(run.settings)
@@ -79,7 +79,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
         return {"turns": [*turns, turn | fields | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
     def idle(state: State, settings: Any) -> bool:
-        return not waits_for_person(settings, moment) and not (moment == "evidence" and struck_again(state))
+        return not waits_for_person(settings, moment) and not (moment == "evidence" and strike_again_update(state))
 
     return Node(step, moment=moment, idle=idle)
 
@@ -148,7 +148,7 @@ def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any
     return fields, {"evidence": [*struck, *added]}
 
 
-def struck_again(state: State) -> dict[str, Any]:
+def strike_again_update(state: State) -> dict[str, Any]:
     """The update that marks pieces that a person struck earlier and a search found again; empty if there are none."""
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]

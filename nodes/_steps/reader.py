@@ -18,7 +18,7 @@ from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import full_answer
-from moot.nodes._texts.verdict import reasons_by_who, verdict_citations
+from moot.nodes._texts.verdict import turns_by_reason, verdict_citations
 from moot.prompts._files import as_data, blocks_or_none
 from moot.retrievers._evidence import clean
 from typing_extensions import TypedDict
@@ -125,7 +125,7 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
         for n, q in enumerate(quotes, 1)
     )
     queries = dict.fromkeys(clean(turn["query"] or "") for turn in document["turns"] if turn.get("query"))
-    reasons = reasons_by_who(dict(document))
+    reasons = turns_by_reason(dict(document))
     verdict = document["answer"] or document["raw_verdict"]
     others = dict.fromkeys(
         clean(turn["rationale"] or "") for turn in answers_against_verdict(document) if turn.get("rationale")

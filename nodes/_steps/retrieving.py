@@ -168,15 +168,15 @@ def retrieve_node(*, required: bool = False) -> Node:
     return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
 
 
-def share_warning(excess: Sequence[Evidence], beside: Sequence[Evidence], settings: EvidenceSettings) -> str:
+def share_warning(excess: Sequence[Evidence], others: Sequence[Evidence], settings: EvidenceSettings) -> str:
     """The warning about pieces that were left out.
 
     Args:
         excess: the pieces left out.
-        beside: the other pieces of the pool.
+        others: the other pieces of the pool.
         settings: the debate's settings.
     """
-    names = origins([*beside, *excess], in_parts=True)
+    names = origins([*others, *excess], in_parts=True)
     count = Counter(names[piece["id"]] for piece in excess)
     each = ", ".join(f"{number} from {name}" for name, number in count.items())
     return (
@@ -282,24 +282,24 @@ async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules
         return [error for _ in queries]
 
 
-def fallback_warnings(asked: str, name: str, read: str, settings: Settings) -> list[str]:
+def fallback_warnings(requested: str, tried: str, used: str, settings: Settings) -> list[str]:
     """Warnings about a source that was read instead of another one.
 
     Args:
-        asked: the source that was requested.
-        name: the source itself, or its fallback if it failed.
-        read: the source that was used for ``name``.
+        requested: the source that was requested.
+        tried: the source itself, or its fallback if it failed.
+        used: the source that was used for ``tried``.
         settings: the debate's settings.
     """
     warnings = []
-    if name != asked:
-        warnings.append(f"`{asked}` could not be searched; its fallback `{name}` was read in its place ({read}).")
-    if name == "web" and read not in WEB_SEARCHES:
+    if tried != requested:
+        warnings.append(f"`{requested}` could not be searched; its fallback `{tried}` was read in its place ({used}).")
+    if tried == "web" and used not in WEB_SEARCHES:
         keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
-        warnings.append(f"`web` was asked for; {read} was read in its place, as {keys}.")
-    elif settings.own_model and (demo := demo_corpus(name, settings.corpus)):
+        warnings.append(f"`web` was asked for; {used} was read in its place, as {keys}.")
+    elif settings.own_model and (demo := demo_corpus(tried, settings.corpus)):
         warnings.append(
-            f"`{name}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name your own corpus "
+            f"`{tried}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name your own corpus "
             "(`corpus`), or another source."
         )
     return warnings

@@ -46,10 +46,10 @@ def robustness_node() -> Node:
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if decided else "answer"
-        before = Counter(run.ceilings.left_out), Counter(run.ceilings.not_awaited)
+        before = Counter(run.ceilings.skipped), Counter(run.ceilings.not_awaited)
         asked = await all_at_once(repeat_decision(state, kind, one, evidence, names, run) for one in selected)
         # Calls refused here do not count as refused calls of the debate.
-        run.ceilings.left_out, run.ceilings.not_awaited = before
+        run.ceilings.skipped, run.ceilings.not_awaited = before
         return {"robustness": robustness_result(kind, asked, max(0, len(checks) - most))}
 
     def idle(state: DebateState, settings: Any) -> bool:

@@ -25,13 +25,13 @@ class Selection:
     """A selection from a pool.
 
     ``numbers`` are the valid numbers, from 1; ``dropped`` are numbers without an item, or of items that were not shown;
-    ``named`` counts the different numbers in the reply.
+    ``named_count`` counts the different numbers in the reply.
     """
 
     numbers: list[int]
     dropped: list[int]
     reason: str
-    named: int
+    named_count: int
 
 
 def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
@@ -119,8 +119,10 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
         except ReplyError as error:
             run.ledger.warn("nothing_selected", f"{error.detail} The speaker goes on without evidence from the pool.")
             return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
-        if len(chosen.numbers) + len(chosen.dropped) < chosen.named:
-            run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} valid ones are used.")
+        if len(chosen.numbers) + len(chosen.dropped) < chosen.named_count:
+            run.ledger.warn(
+                "selection_cut", f"{chosen.named_count} items were named; the first {most} valid ones are used."
+            )
         if chosen.dropped:
             unknown = ", ".join(map(str, chosen.dropped))
             run.ledger.warn(

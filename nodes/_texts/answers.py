@@ -132,7 +132,7 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def fold(text: str) -> str:
+def fold_label(text: str) -> str:
     """A text normalised for comparing labels: lower case, one kind of dash and of space, no marks around it."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
@@ -143,10 +143,10 @@ def spellings(task: Task) -> dict[str, str]:
 
     A spelling with signs or digits, such as an option ``-0.5``, is left out, because folding would lose its meaning.
     """
-    labels = {fold(label): label for label in task["labels"]}
+    labels = {fold_label(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
     for spelling, label in task["spellings"].items():
-        key = fold(spelling)
+        key = fold_label(spelling)
         if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
             others[key] = label if others.get(key, label) == label else None
     return {k: v for k, v in others.items() if v is not None and k} | labels
@@ -173,7 +173,7 @@ def read_label(task: Task, text: str) -> str | None:
 
     def label_of(body: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
-        return options.get(normal_option(body)) or (None if signed else known.get(fold(body)))
+        return options.get(normal_option(body)) or (None if signed else known.get(fold_label(body)))
 
     body = unwrap_answer(text)
     if (label := label_of(body)) is not None:
@@ -199,10 +199,10 @@ def read_label(task: Task, text: str) -> str | None:
 
 def _keeps_label(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
     """Whether the text after a label neither withdraws it nor names another label."""
-    folded = fold(rest)
+    folded = fold_label(rest)
     if folded in known:
         return known[folded] == label
-    own = fold(task["meanings"].get(label, ""))
+    own = fold_label(task["meanings"].get(label, ""))
     if own and folded.startswith(own):
         folded = folded[len(own) :]
     if DENIED.match(folded) or REJECTED.search(folded[:200]):

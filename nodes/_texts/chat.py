@@ -55,7 +55,7 @@ def as_plain_values(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     return [message.model_dump(mode="json", exclude_defaults=True) | {"type": message.type} for message in messages]
 
 
-def question_of(messages: Sequence[BaseMessage]) -> str | None:
+def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
     """The text of the last message, if a person wrote it; else None."""
     spoken = [message for message in messages if isinstance(message, HumanMessage | AIMessage)]
     return str(spoken[-1].text) if spoken and isinstance(spoken[-1], HumanMessage) else None
@@ -66,11 +66,11 @@ def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
 
     The claim of the thread's earlier debate (``opened``) is still in the state, but does not count as given.
     """
-    question, claim = question_of(messages), state.get("claim")
+    question, claim = unanswered_question(messages), state.get("claim")
     return question if question is not None and claim in (None, "", state.get("opened")) else claim
 
 
 def conversation_update(messages: Any, text: str) -> list[dict[str, Any]]:
     """The message that a debate adds to its conversation; empty if the debate was not started in a conversation."""
-    asked = question_of(read_messages(messages)) is not None
+    asked = unanswered_question(read_messages(messages)) is not None
     return as_plain_values([AIMessage(text, id=str(uuid4()))]) if asked else []

@@ -107,7 +107,7 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def _find_folded(quote: str, text: str) -> tuple[int, int] | None:
-    wanted, folded = fold(quote), _folded(text)
+    wanted, folded = fold_quote(quote), _folded(text)
     for words in dict.fromkeys((wanted, _without_marks(wanted))):
         found = folded.find(words) if any(map(str.isalnum, words)) else None
         if found is not None:
@@ -121,7 +121,7 @@ def _without_marks(words: str) -> str:
     return words[1:-1].strip() if len(words) > 1 and words[0] in marks and words[-1] in marks else words
 
 
-def fold(text: str) -> str:
+def fold_quote(text: str) -> str:
     """A text normalised for comparing quotes, without the differences that are ignored."""
     return _folded(text).plain.strip()
 

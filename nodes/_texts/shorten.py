@@ -79,10 +79,10 @@ class ShortenedTexts:
 
     Attributes:
         texts: the shortened texts, as many as before.
-        evidence: number of pieces left out.
+        evidence_left_out: number of pieces left out.
         in_part: number of pieces shown in part.
         of_evidence: number of all pieces.
-        rounds: the rounds left out, by number.
+        rounds_left_out: the rounds left out, by number.
         of_rounds: number of all rounds.
         reasons_cut: number of reasons and arguments shown in part.
         ids: ids of the pieces left out, unless remaining turns cite them.
@@ -90,10 +90,10 @@ class ShortenedTexts:
     """
 
     texts: list[str]
-    evidence: int = 0
+    evidence_left_out: int = 0
     in_part: int = 0
     of_evidence: int = 0
-    rounds: list[int] = field(default_factory=list)
+    rounds_left_out: list[int] = field(default_factory=list)
     of_rounds: int = 0
     reasons_cut: int = 0
     ids: list[str] = field(default_factory=list)
@@ -170,7 +170,7 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
     return replace(
         made,
         texts=texts,
-        evidence=made.evidence + len(pieces),
+        evidence_left_out=made.evidence_left_out + len(pieces),
         reasons_cut=made.reasons_cut + len(gone) - len(pieces),
         ids=sorted({*made.ids, *ids}),
         size=sum(map(bytes_of, texts)),
@@ -212,10 +212,10 @@ def _shorten_to(
     seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
     return ShortenedTexts(
         written,
-        evidence=len(pieces) - len(allotted),
+        evidence_left_out=len(pieces) - len(allotted),
         in_part=sum(given < _size(unit) for unit, given in allotted.items()),
         of_evidence=len(pieces),
-        rounds=sorted({unit.place for unit in gone}),
+        rounds_left_out=sorted({unit.place for unit in gone}),
         of_rounds=len({unit.place for found in lists for group in found for unit in group if unit.kind == "round"}),
         reasons_cut=reasons_cut,
         ids=sorted({unit.id for unit in pieces} - seen),

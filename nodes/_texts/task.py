@@ -15,7 +15,7 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
-from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold, normal_option
+from moot.nodes._texts.answers import ABSTENTION, QUOTES, fold_label, normal_option
 from moot.prompts._files import as_data, without_brackets
 from moot.retrievers._evidence import clean
 
@@ -223,10 +223,10 @@ def _check_texts(task: Task, texts: Sequence[str]) -> Task:
     count = len(task["labels"]) if task["name"] == "labels" else len(texts)
     if not 2 <= count <= len(string.ascii_uppercase):
         raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")
-    if not all(fold(label) for label in task["labels"]):
+    if not all(fold_label(label) for label in task["labels"]):
         raise UserError("A label needs a letter or a digit.", kind="invalid_task")
     # Options are distinguished by their letters, even if two have the same text, as in some benchmarks.
-    if task["name"] == "labels" and len(set(map(fold, task["labels"]))) < len(task["labels"]):
+    if task["name"] == "labels" and len(set(map(fold_label, task["labels"]))) < len(task["labels"]):
         raise UserError("Two of the labels are the same.", kind="invalid_task")
     return task
 
@@ -441,9 +441,9 @@ def _wording(
 
 def unsettled_label(task: Task) -> str | None:
     """The label for unsettled evidence; None if the task has none."""
-    written = set(map(fold, UNSETTLED))
+    written = set(map(fold_label, UNSETTLED))
     meant = {OPEN, _PUBMEDQA[2][1]}
-    return next((x for x in task["labels"] if fold(x) in written or task["meanings"].get(x) in meant), None)
+    return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
 
 
 def full_answer(task: Task, answer: str) -> str:

@@ -184,7 +184,7 @@ def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def reasons_by_who(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
+def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
     """Reasons of the deciding speakers, each once, with all turns that have exactly this reason."""
     given: dict[str, list[Turn]] = {}
     for turn in verdict_turns(document):
@@ -204,7 +204,7 @@ def in_words(document: Mapping[str, Any]) -> str:
     known = {piece["id"]: piece for piece in document["evidence"]}
     reasons = [
         f"{', '.join(dict.fromkeys(turn['agent'] for turn in turns))}: {reason}"
-        for reason, turns in reasons_by_who(dict(document)).items()
+        for reason, turns in turns_by_reason(dict(document)).items()
     ]
     cited = [
         f'- {known[c["evidence_id"]]["title"] or c["evidence_id"]}: "{c["quote"]}"'

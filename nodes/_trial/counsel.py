@@ -13,7 +13,7 @@ from langgraph.types import Send
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import DebateState, TrialState
 from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._texts.quotes import fold
+from moot.nodes._texts.quotes import fold_quote
 from moot.nodes._texts.show import cited_ids, show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.nodes._trial.admissibility import rank_by_weight
@@ -251,7 +251,7 @@ def verified_passages(history: Iterable[Turn]) -> dict[str, list[str]]:
         for citation in turn.get("citations") or []:
             if citation["verified"]:
                 quote = citation["quote"]
-                found.setdefault(citation["evidence_id"], {}).setdefault(fold(quote), quote)
+                found.setdefault(citation["evidence_id"], {}).setdefault(fold_quote(quote), quote)
     return {
         id: [quote for words, quote in quotes.items() if not any(words in other for other in quotes if other != words)]
         for id, quotes in found.items()

@@ -273,7 +273,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
     )
 
 
-def to_experts(to: str, state: TrialState) -> list[Send]:
+def to_expert_requests(to: str, state: TrialState) -> list[Send]:
     """Sends each side to decide whether it requests an expert, with the record and the statements.
 
     Args:

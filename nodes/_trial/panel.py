@@ -17,7 +17,7 @@ from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
 from moot.nodes._speakers.turns import new_turn, speaker_declaration
 from moot.nodes._steps.compare import common_outcome
-from moot.nodes._texts.answers import fold
+from moot.nodes._texts.answers import fold_label
 from moot.nodes._texts.show import show_persona
 from moot.nodes._texts.task import FALSE, OPEN, REFUTED, SUPPORTED, TASKS, TRUE, UNSETTLED
 from moot.nodes._trial.confidence import (
@@ -37,7 +37,7 @@ from moot.nodes._trial.confidence import (
     role_switch_adjustment,
 )
 from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_starter
-from moot.nodes._trial.record import exhibits, record_of, show_debate, statement_tokens
+from moot.nodes._trial.record import panel_exhibits, record_of, show_debate, statement_tokens
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
 from moot.nodes._trial.step import Step, with_parameters
 from moot.retrievers import Evidence
@@ -70,8 +70,8 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
             in the settings is not a label of the task or belongs to another verdict.
     """
     given = given or {}
-    known = set(map(fold, task["labels"]))
-    if strange := [label for label in given.values() if fold(label) not in known]:
+    known = set(map(fold_label, task["labels"]))
+    if strange := [label for label in given.values() if fold_label(label) not in known]:
         raise UserError(
             f"verdict_labels: the task {task['name']!r} has no label {strange[0]!r}"
             + (f"; it has {', '.join(task['labels'])}." if task["labels"] else ", nor any other."),
@@ -94,10 +94,10 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
 
 def _fitting_labels(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) -> list[str]:
     if verdict in given:
-        return [label for label in task["labels"] if fold(label) == fold(given[verdict])]
+        return [label for label in task["labels"] if fold_label(label) == fold_label(given[verdict])]
     meanings, spellings = LABELS_OF_VERDICTS[verdict]
-    known = set(map(fold, spellings))
-    return [label for label in task["labels"] if task["meanings"].get(label) in meanings or fold(label) in known]
+    known = set(map(fold_label, spellings))
+    return [label for label in task["labels"] if task["meanings"].get(label) in meanings or fold_label(label) in known]
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
@@ -224,15 +224,15 @@ def judge_record_node() -> Node:
             most_tokens=settings.panel_tokens,
             persona=state["debater"].get("persona"),
         ),
-        shown=exhibits_read,
+        shown=exhibits_within_limit,
     )
 
 
-def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
+def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
     """The exhibits that fit into a judge's record."""
     _, left = record_of(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
     unread = {piece["id"] for piece in left}
-    return [piece for piece in exhibits(state["evidence"]) if piece["id"] not in unread]
+    return [piece for piece in panel_exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
 def speakers_sharing_a_model(settings: Any) -> list[str]:

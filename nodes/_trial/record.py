@@ -21,7 +21,7 @@ ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflect
 """The parts of a record that are always shown whole."""
 
 
-def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
+def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces.
 
     Pieces without a ruling count as disputed. They have no weight, so they come last.
@@ -39,7 +39,7 @@ def fitting_exhibits(
     Uncited exhibits are left out first, then cited ones; both from the end, so that the lowest weights go first.
 
     Args:
-        pieces: in the order of `exhibits`.
+        pieces: in the order of `panel_exhibits`.
         cost: the tokens of an exhibit.
         room: the tokens available.
         cited: the ids of cited exhibits.
@@ -77,7 +77,9 @@ def record_of(
         "consistency": show_consistency(turns),
     }
     room, cited = most_tokens - statement_tokens(parts), cited_ids(turns)
-    kept, left = fitting_exhibits(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited)
+    kept, left = fitting_exhibits(
+        panel_exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited
+    )
     missed = ", ".join(piece["id"] for piece in left if piece["id"] in cited)
     missing = f"({len(left)} more are left out for the record's length; cited of these: {missed or 'none'}.)"
     shown = [show_exhibits(kept), *([missing] if left else [])]

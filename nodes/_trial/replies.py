@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from moot.nodes._texts.answers import fold
+from moot.nodes._texts.answers import fold_label
 from moot.nodes._texts.replies import Quote, Reply, Text
 from moot.nodes._trial.confidence import VERDICTS, Verdict
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -14,7 +14,7 @@ def _unique_texts(texts: list[str]) -> list[str]:
     found: dict[str, str] = {}
     for text in texts:
         if text.strip():
-            found.setdefault(fold(text), text.strip())
+            found.setdefault(fold_label(text), text.strip())
     return list(found.values())
 
 
@@ -159,7 +159,7 @@ def _normalise_verdict(value: Any) -> Any:
     """A verdict in the spelling of `VERDICTS`; other values unchanged."""
     if not isinstance(value, str):
         return value
-    plain = fold(value).upper()
+    plain = fold_label(value).upper()
     return plain if plain in VERDICTS else value
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.nodes._claims.places import parts_of, place_in, score_of, vocabulary, words_filled_in, words_in
 from moot.nodes._claims.state import Section
-from moot.nodes._texts.quotes import fold
+from moot.nodes._texts.quotes import fold_quote
 
 TEXT = "The Norwick council approved 12,000 flats in March 2019. It rejected none of the bids, Ann Lee's either."
 WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)
@@ -98,7 +98,7 @@ def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) 
         if place:
             assert part["start"] <= place["start"] < place["end"] <= part["end"]
             assert text[place["start"] : place["end"]] == place["quote"]
-            assert fold(quote).strip("'\"") in fold(place["quote"])
+            assert fold_quote(quote).strip("'\"") in fold_quote(place["quote"])
     assert place_in(text, {"start": 0, "end": len(text)}, "zz" + text, []) is None
 
 

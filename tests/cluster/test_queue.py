@@ -244,7 +244,7 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
     debate = Ceilings(parent=process)
     debate.count_lost_calls(Spend(30.5, 0, 1))
     call: Any = {"role": "judge", "model": "openai:x", "prompt_tokens": 9, "completion_tokens": 1}
-    debate.count_paid_calls(PlannedCall("judge", "", "openai:x", 300), [call], left_out=False)
+    debate.count_paid_calls(PlannedCall("judge", "", "openai:x", 300), [call], skipped=False)
     assert (debate.spent, process.spent) == (Spend(40.5, 0, 2), NOTHING)
     taken = "SELECT taken_tokens, taken_calls FROM moot.batches"
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (0, leased[2])

@@ -346,7 +346,7 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     for ceilings in (made, from_ledger):
         await ceilings.begin({"tokens": 3000})
     made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
-    from_ledger.count_paid_calls(asked, [call], left_out=False)
+    from_ledger.count_paid_calls(asked, [call], skipped=False)
     assert (
         (made.affordable_calls(), made.is_spent())
         == (from_ledger.affordable_calls(), from_ledger.is_spent())
@@ -373,7 +373,7 @@ async def test_a_call_waits_for_calls_in_flight() -> None:
     assert not waiting.done()
     ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
     ceilings.release_reservation(await waiting, Spend(300, 0, 1), 0.1)
-    assert (ceilings.spent, ceilings.reserved, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
+    assert (ceilings.spent, ceilings.reserved, dict(ceilings.skipped)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
 async def test_the_reserve_is_only_for_deciding_calls() -> None:

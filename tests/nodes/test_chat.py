@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, conver
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs.standard_prompting import builder
-from moot.nodes._texts.chat import as_plain_values, merge_messages, question_of, read_messages
+from moot.nodes._texts.chat import as_plain_values, merge_messages, read_messages, unanswered_question
 
 HISTORY = [
     HumanMessage("Hello."),
@@ -26,7 +26,7 @@ def test_messages_are_unchanged_by_conversion_to_plain_values_and_back() -> None
     stored = json.loads(json.dumps(as_plain_values(read)))
     assert convert_to_messages(stored) == read
     assert [message["type"] for message in stored] == ["human", "ai", "tool", "human"]
-    assert question_of(read) == "The moon is cheese."
+    assert unanswered_question(read) == "The moon is cheese."
 
 
 @given(

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._texts.quotes import _folded, check_citations, count_citations, find_quote, fold, missing_quote_fault
+from moot.nodes._texts.quotes import (
+    _folded,
+    check_citations,
+    count_citations,
+    find_quote,
+    fold_quote,
+    missing_quote_fault,
+)
 from moot.nodes._texts.replies import Quote
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import make_evidence
@@ -199,7 +206,7 @@ def test_a_slice_is_found_in_any_typography(given_: tuple[str, list[str]], data:
         quote = disguise(quote, data)
     found = find_quote(quote, text)
     assert found is not None
-    assert fold(text[slice(*found)]) == fold(quote)
+    assert fold_quote(text[slice(*found)]) == fold_quote(quote)
     assert find_quote(text[slice(*found)], text) == found
     around = find_quote(in_quotation_marks(quote, data), text)
     assert around is not None
@@ -230,9 +237,9 @@ def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quo
 def test_every_match_is_in_the_text(quote: str, text: str) -> None:
     found = find_quote(quote, text)
     if found is not None and {"‹", "›"}.isdisjoint(quote):
-        part = fold(text[slice(*found)])
-        assert part in (fold(quote), fold(quote)[1:-1].strip())
-    assert fold(fold(text)) == fold(text)
+        part = fold_quote(text[slice(*found)])
+        assert part in (fold_quote(quote), fold_quote(quote)[1:-1].strip())
+    assert fold_quote(fold_quote(text)) == fold_quote(text)
 
 
 SIZE = 100_000

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from moot.nodes._models.reply_parsing import read_reply
 from moot.nodes._records.entries import Task
-from moot.nodes._texts.answers import fold, read_answer, read_number, spellings
+from moot.nodes._texts.answers import fold_label, read_answer, read_number, spellings
 from moot.nodes._texts.replies import answer_reply
 from moot.nodes._texts.task import make_task
 from moot.retrievers._evidence import clean
@@ -87,7 +87,7 @@ def contains_answer(task: Task, text: str, answer: str) -> bool:
     """Whether a text, without its invisible characters, contains an answer in one of its spellings."""
     text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
-        inside = fold(text).replace("\\n", " ")
+        inside = fold_label(text).replace("\\n", " ")
         return any(spelling in inside for spelling, label in spellings(task).items() if label == answer)
     if task["kind"] == "number":
         value = read_number(answer)

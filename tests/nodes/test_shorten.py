@@ -76,9 +76,9 @@ def test_a_prompt_that_fits_is_unchanged() -> None:
 def test_evidence_of_the_lowest_rank_is_dropped_first() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
     assert ids_shown(made) == ["p1", "p2", "p3", "p4", "p5"]
-    assert (made.evidence, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
+    assert (made.evidence_left_out, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
     assert rounds(made.texts[0]) == list(range(1, 11))
-    assert made.rounds == []
+    assert made.rounds_left_out == []
     note = "1 more piece of evidence and the rest of each text that ends in [...]"
     assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
     ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
@@ -119,10 +119,10 @@ def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
 
 def test_the_oldest_rounds_are_dropped_after_evidence() -> None:
     made = shorten([WHOLE], 7000)
-    assert made.rounds == list(range(1, len(made.rounds) + 1)) != []
-    assert rounds(made.texts[0]) == list(range(len(made.rounds) + 1, 11))
+    assert made.rounds_left_out == list(range(1, len(made.rounds_left_out) + 1)) != []
+    assert rounds(made.texts[0]) == list(range(len(made.rounds_left_out) + 1, 11))
     assert made.of_rounds == 10
-    assert f"rounds 1 to {len(made.rounds)}.)\n\nRound {len(made.rounds) + 1}\n" in made.texts[0]
+    assert f"rounds 1 to {len(made.rounds_left_out)}.)\n\nRound {len(made.rounds_left_out) + 1}\n" in made.texts[0]
     assert ids_shown(made)  # a quarter is reserved for evidence
 
 
@@ -162,11 +162,11 @@ def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
     parts = [show_statements(arguments[p], f"The {p} debate:") for p in phases]
     text = "\n\n".join([*parts, show_critic(critics), "Now reply."])
     made = shorten([text], 4000)
-    left = list(range(len(made.rounds) + 1, 6))
+    left = list(range(len(made.rounds_left_out) + 1, 6))
     assert left
     assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == left * 2
     assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == left * 2
-    dropped = f"rounds 1 to {made.rounds[-1]}" if made.rounds[1:] else "round 1"
+    dropped = f"rounds 1 to {made.rounds_left_out[-1]}" if made.rounds_left_out[1:] else "round 1"
     assert f"too long: {dropped} of the first debate and {dropped} of the second debate.)" in made.texts[0]
     assert made.texts[0].endswith("Now reply.")
 
@@ -252,10 +252,10 @@ def test_shortening_keeps_limit_order_and_tags_for_any_pieces_and_rounds(
     assert text.endswith(TAIL)
     ids = ids_shown(made)
     assert ids == sorted(ids, key=lambda id: int(id[1:]))
-    assert len(ids) == len(pieces) - made.evidence
+    assert len(ids) == len(pieces) - made.evidence_left_out
     assert not set(made.ids) & set(ids)
-    assert rounds(text) == [r for r in range(1, len(rounds_of_reasons) + 1) if r not in made.rounds]
-    assert made.rounds == list(range(1, len(made.rounds) + 1))
-    assert len(made.rounds) < max(1, len(rounds_of_reasons))
+    assert rounds(text) == [r for r in range(1, len(rounds_of_reasons) + 1) if r not in made.rounds_left_out]
+    assert made.rounds_left_out == list(range(1, len(made.rounds_left_out) + 1))
+    assert len(made.rounds_left_out) < max(1, len(rounds_of_reasons))
     for tag in ("evidence", "answer", "reasons", "citations"):
         assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>")

@@ -12,7 +12,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._trial.admissibility import admissibility, rank_by_weight, ruling
 from moot.nodes._trial.courtroom import values_by_round
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
-from moot.nodes._trial.record import exhibits
+from moot.nodes._trial.record import panel_exhibits
 from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, stop_reason
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing
@@ -101,7 +101,7 @@ def test_evidence_is_ranked_by_its_weight() -> None:
 
 def test_a_panel_reads_evidence_without_a_ruling() -> None:
     pieces = [piece("found elsewhere"), piece("thrown out", status="discarded"), piece("taken in", status="admitted")]
-    assert [p["text"] for p in exhibits(pieces)] == ["taken in", "found elsewhere"]
+    assert [p["text"] for p in panel_exhibits(pieces)] == ["taken in", "found elsewhere"]
 
 
 # --- novelty --------------------------------------------------------------------------------------------------------

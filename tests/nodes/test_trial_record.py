@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes._trial.record import exhibits, fitting_exhibits
+from moot.nodes._trial.record import fitting_exhibits, panel_exhibits
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing, merge_evidence
 
@@ -65,7 +65,7 @@ def test_the_panels_evidence_is_ordered_by_status_and_weight() -> None:
         piece("disputed, 0.4", status="disputed", weight=0.4),
         piece("admitted, 0.9", status="admitted", weight=0.9),
     ]
-    assert [p["text"] for p in exhibits(evidence)] == [
+    assert [p["text"] for p in panel_exhibits(evidence)] == [
         *("admitted, 0.9", "admitted, 0.6", "found first", "found next"),
         *("disputed, 0.4", "disputed, 0.2", "not weighed"),
     ]

@@ -10,7 +10,7 @@ from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
-from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who
+from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason
 from moot.transcript.end import is_tied, no_verdict_reason
 from moot.transcript.line import count_with_noun, list_of
 from moot.transcript.panel import votes_for
@@ -274,7 +274,7 @@ def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
     """The reasons of the agents who decided, each with its authors."""
     return [
         (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
-        for reason, turns in reasons_by_who(dict(document)).items()
+        for reason, turns in turns_by_reason(dict(document)).items()
     ]
 
 

@@ -90,7 +90,7 @@ async def test_a_callback_inside_a_node_receives_its_calls() -> None:
     assert handler.names == ["within"]
 
 
-async def test_an_error_in_a_quiet_node_is_raised_with_the_name_of_the_node() -> None:
+async def test_an_error_in_a_direct_node_is_raised_with_the_name_of_the_node() -> None:
     async def fail(state: Any, run: Any) -> dict[str, Any]:
         raise LookupError("nothing there")
 
@@ -118,7 +118,7 @@ async def test_a_router_reads_its_nodes_writes_with_and_without_callbacks() -> N
     given = {**GIVEN, "warnings": [{"kind": "unparsed", "detail": "no JSON"}], "depth": 3, "calls": [{"node": "open"}]}
     await compiled.ainvoke(given, context=Settings())
     await compiled.ainvoke(given, {"callbacks": [StartedRuns()]}, context=Settings())
-    quiet, followed = read
-    assert quiet == followed
-    assert [warned["kind"] for warned in quiet["warnings"]] == ["unparsed", "stand_in"]
-    assert (quiet["depth"], quiet["calls"], "unheard_of" in quiet) == (3, [], True)
+    direct, followed = read
+    assert direct == followed
+    assert [warned["kind"] for warned in direct["warnings"]] == ["unparsed", "stand_in"]
+    assert (direct["depth"], direct["calls"], "unheard_of" in direct) == (3, [], True)
