@@ -16,7 +16,7 @@ from rich.text import Text
 
 PRINTED = ("systems", "differences", "costs", "seeds", "errors")
 """Keys of the tables that are printed. A written report has all tables."""
-PLAIN = (
+NOT_PRINTED = (
     "of",
     "elsewhere",
     "priced",
@@ -58,7 +58,7 @@ def compare_logs(
         console.print(Text(f"\n{section.title}", style="bold"))
         for made in section.tables:
             if made.key in PRINTED:
-                show(terminal_table(made.without(PLAIN)))
+                show(terminal_table(made.without(NOT_PRINTED)))
         for note in section.notes:
             console.print(Text(f"note: {note}", style="dim"))
     for note in report.notes:

@@ -189,11 +189,10 @@ def difference_cells(one: dict[str, Any], qrels: str) -> list[Text]:
 
 def with_interval(estimate: dict[str, float], sign: str = "") -> str:
     """A figure with its interval: ``.472 [.41, .53]``; with ``sign`` "+", every number has a sign."""
-    return (
-        f"{short(estimate['value'], 3, sign)} [{short(estimate['low'], 2, sign)}, {short(estimate['high'], 2, sign)}]"
-    )
+    low, high = (without_leading_zero(estimate[end], 2, sign) for end in ("low", "high"))
+    return f"{without_leading_zero(estimate['value'], 3, sign)} [{low}, {high}]"
 
 
-def short(value: float, digits: int, sign: str = "") -> str:
+def without_leading_zero(value: float, digits: int, sign: str = "") -> str:
     """A number between -1 and 1 without its leading zero."""
     return f"{round(value, digits) + 0.0:{sign}.{digits}f}".replace("0.", ".", 1)  # + 0.0: no -0

@@ -170,7 +170,7 @@ def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
     from moot.core.errors import UserError
     from moot.web import debates
 
-    stems = [stem for stem in debates.stems() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
+    stems = [stem for stem in debates.all_document_ids() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
     with existing_ledger() as file:
         rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
     names = {stem[-32:] for stem in stems} | {*rows}
@@ -191,7 +191,7 @@ def _list_entries(since: str) -> Any:
     from moot.web import debates
     from moot.web.table import undocumented_entry
 
-    stems = debates.stems()
+    stems = debates.all_document_ids()
     documents = {stem[-32:] for stem in stems}
     with existing_ledger() as file:
         rows = file.outline() if file else []

@@ -15,7 +15,7 @@ from moot.core.config import value_of
 from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
-from moot.core.redaction import anonymised
+from moot.core.redaction import hide_secrets
 from moot.graphs import DebateSystem
 from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
 from moot.nodes._runtime.settings import Settings, checked_settings
@@ -89,7 +89,7 @@ def debate_setup(
         earlier = candidates[0]
         settings = resumed_settings(system, chosen, settings, earlier)
         return DebateSetup(settings, resumed_use(earlier), earlier)
-    recorded = anonymised(settings.recorded())
+    recorded = hide_secrets(settings.recorded())
     found = next((debate for debate in candidates if can_continue(debate, recorded)), None)
     return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
 

@@ -59,14 +59,14 @@ class Stop:
         # Without a context, the runner would use the context of its first run.
         return runner.run(cancellable(), context=copy_context())
 
-    def ask(self, person: Callable[[], T]) -> T:
+    def ask(self, ask_person: Callable[[], T]) -> T:
         """Asks the person at the terminal and returns the reply.
 
         Raises:
             KeyboardInterrupt: a signal came.
         """
         with self._with_action(_raise_interrupt):
-            return person()
+            return ask_person()
 
     @contextlib.contextmanager
     def _with_action(self, action: Callable[[], Any]) -> Iterator[None]:

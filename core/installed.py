@@ -68,7 +68,7 @@ class Plugins:
             problem = "a name may contain only letters, digits and underscores. Rename the entry point"
             raise self._point_error(points[0], problem)
 
-    def point(self, name: str) -> EntryPoint:
+    def entry_point(self, name: str) -> EntryPoint:
         """The entry point with this name."""
         return self._points[name][0]
 
@@ -91,7 +91,7 @@ class Plugins:
     def _import(self, name: str) -> Any:
         from moot.core.lazy import imported  # not at the top: it imports numpy, which would slow down listings
 
-        point = self.point(name)
+        point = self.entry_point(name)
         try:
             return attrgetter(point.attr)(imported(point.module))
         except (Exception, SystemExit) as error:
@@ -99,7 +99,7 @@ class Plugins:
 
     def error(self, name: str, why: str) -> UserError:
         """The error for a plugin that cannot be used; it names the package and the entry point."""
-        return self._point_error(self.point(name), why)
+        return self._point_error(self.entry_point(name), why)
 
     def _point_error(self, point: EntryPoint, why: str) -> UserError:
         text = f'The package {package_of(point)} declares the {self._kind} {point.name} = "{point.value}"'
@@ -110,7 +110,7 @@ class Plugins:
 
         The digest covers all Python and Markdown files of the package, because code may change without a new version.
         """
-        point = self.point(name)
+        point = self.entry_point(name)
         spec = find_spec(point.module.partition(".")[0])
         folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
         files = sorted(file for folder in folders for end in ("py", "md") for file in folder.rglob(f"*.{end}"))

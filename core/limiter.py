@@ -106,9 +106,9 @@ class Limiter:
         """Calls in flight and calls that wait."""
         return self._running + len(self._waiting)
 
-    def start_waiting(self) -> None:
+    def start_queued_calls(self) -> None:
         """Starts calls that wait. It must be called after the granted share has changed."""
-        self._start_waiting()
+        self._start_queued_calls()
 
     def _max_concurrency(self, limits: Limits) -> int:
         """Most concurrent calls now: the caller's limit, and this process's share if the endpoint is shared."""
@@ -148,13 +148,13 @@ class Limiter:
         while index < len(self._waiting) and self._waiting[index].number < slot.number:
             index += 1
         self._waiting.insert(index, slot)
-        self._start_waiting()
+        self._start_queued_calls()
         try:
             async with asyncio.timeout_at(slot.since + limits.max_wait if slot.refusal else None):
                 await slot.turn
         except (asyncio.CancelledError, TimeoutError) as error:
             if slot.turn.cancelled():
-                self._start_waiting()  # the call may have been the first in the queue, so others may start now
+                self._start_queued_calls()  # the call may have been the first in the queue, so others may start now
             elif not slot.turn.exception():
                 self.leave(slot, None)
             if slot.refusal and isinstance(error, TimeoutError):
@@ -171,7 +171,7 @@ class Limiter:
             if is_rate_limited(error) and (seen := telemetry()):
                 seen.count_refusal(self.address, slot.name)
         if self._waiting:
-            self._start_waiting()
+            self._start_queued_calls()
 
     def _record_refusal(self, slot: Slot, error: MootError) -> None:
         """Makes the other calls wait after an endpoint has refused a call or asked for a wait."""
@@ -261,7 +261,7 @@ class Limiter:
             part = self.share.granted / self.share.most if self.share else 1.0
             self._next[rate] = now + 60 / rate / part
 
-    def _start_waiting(self) -> None:
+    def _start_queued_calls(self) -> None:
         """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -281,7 +281,7 @@ class Limiter:
                 if due > now:
                     if self._timer:
                         self._timer.cancel()
-                    self._timer = loop.call_at(due, self._start_waiting)
+                    self._timer = loop.call_at(due, self._start_queued_calls)
                     return
                 self._start(slot, now)
                 slot.turn.set_result(None)

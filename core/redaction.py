@@ -102,11 +102,11 @@ def redact(text: str, keys: Keys | None = None) -> str:
     return text
 
 
-def without_keys(value: T, keys: Keys) -> T:
+def hide_environment_keys(value: T, keys: Keys) -> T:
     """Plain data without the values of the environment's keys; objects of other types are unchanged.
 
     It is applied to replies of models and to results of sources before any other code reads them. Quotes in the replies
-    still match the results, because both are changed in the same way. Unlike `anonymised`, it does not hide text that
+    still match the results, because both are changed in the same way. Unlike `hide_secrets`, it does not hide text that
     only looks like a key, because debates may be about such texts.
 
     Args:
@@ -118,8 +118,10 @@ def without_keys(value: T, keys: Keys) -> T:
     if isinstance(value, str):
         return cast(T, redact(value, keys))
     if isinstance(value, dict):
-        return cast(T, {without_keys(name, keys): without_keys(item, keys) for name, item in value.items()})
-    return cast(T, [without_keys(item, keys) for item in value]) if isinstance(value, list) else value
+        return cast(
+            T, {hide_environment_keys(name, keys): hide_environment_keys(item, keys) for name, item in value.items()}
+        )
+    return cast(T, [hide_environment_keys(item, keys) for item in value]) if isinstance(value, list) else value
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
@@ -154,33 +156,33 @@ SHORTEST = 8
 """Length of the shortest text that is searched."""
 
 
-def anonymised(value: Any, keys: Keys | None = None) -> Any:
+def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
     """A copy of plain data without any secret; other objects are replaced by their `repr`.
 
     Args:
         value: the data to send.
         keys: as `environment_keys` returns them; by default those in the environment now.
     """
-    return _anonymise(value, environment_keys() if keys is None else keys, secret=False)
+    return _hide_secrets(value, environment_keys() if keys is None else keys, secret=False)
 
 
-def _anonymise(value: Any, keys: Keys, *, secret: bool) -> Any:
+def _hide_secrets(value: Any, keys: Keys, *, secret: bool) -> Any:
     """A copy of plain data without any secret; with ``secret``, all texts in it are secrets."""
     if isinstance(value, str):
-        return HIDDEN if secret and value else _anonymise_text(value, keys)
+        return HIDDEN if secret and value else _hide_secrets_in_text(value, keys)
     if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
         return {
-            _anonymise_text(str(name), keys): _anonymise(item, keys, secret=secret or _is_secret(str(name)))
+            _hide_secrets_in_text(str(name), keys): _hide_secrets(item, keys, secret=secret or _is_secret(str(name)))
             for name, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [_anonymise(item, keys, secret=secret) for item in value]
-    return _anonymise(repr(value), keys, secret=secret)
+        return [_hide_secrets(item, keys, secret=secret) for item in value]
+    return _hide_secrets(repr(value), keys, secret=secret)
 
 
-def _anonymise_text(text: str, keys: Keys) -> str:
+def _hide_secrets_in_text(text: str, keys: Keys) -> str:
     return text if len(text) < SHORTEST else _search_text(text, keys)
 
 

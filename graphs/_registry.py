@@ -82,7 +82,7 @@ def load_graph(name: str, *, others: bool = False) -> DebateSystem:
     graph = INSTALLED.load(name)
     if problem := _problem(name, graph):
         raise INSTALLED.error(name, problem)
-    about = (getdoc(import_module(INSTALLED.point(name).module)) or graph.name).partition("\n\n")[0]
+    about = (getdoc(import_module(INSTALLED.entry_point(name).module)) or graph.name).partition("\n\n")[0]
     return DebateSystem(name, " ".join(about.split()), graph, graph.context_schema)
 
 
@@ -119,7 +119,7 @@ def descriptions(*, others: bool = False) -> dict[str, str]:
 
 def graph_path(name: str) -> str:
     """The import path of a graph, as ``module:attribute``."""
-    return INSTALLED.point(name).value if name in INSTALLED.names() else f"moot.graphs.{name}:graph"
+    return INSTALLED.entry_point(name).value if name in INSTALLED.names() else f"moot.graphs.{name}:graph"
 
 
 def graph_title(name: str) -> str:

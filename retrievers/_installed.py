@@ -13,7 +13,7 @@ class InstalledSource(UserSource):
     """A source of an installed package. Its results are converted to pieces with the source's name."""
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
-        return [_piece(found, query, self.name) for found in (await self._tool.search(query, k))[:k]]
+        return [_piece(found, query, self.name) for found in (await self._searcher.search(query, k))[:k]]
 
 
 def _piece(found: Mapping[str, Any], query: str, name: str) -> Evidence:

@@ -77,13 +77,13 @@ class UserSource:
 
     Args:
         name: the source's name.
-        tool: the user's object that searches.
+        searcher: the user's object that searches.
         limits: its ``timeout`` is the time limit of a search.
     """
 
-    def __init__(self, name: str, tool: Any, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, name: str, searcher: Any, limits: Limits = DEFAULT_LIMITS) -> None:
         self.name = name
-        self._tool = tool
+        self._searcher = searcher
         self._limits = limits
 
     async def search(self, query: str, k: int) -> list[Evidence]:
@@ -123,14 +123,14 @@ class LangChainRetriever(UserSource):
 
     async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
         """The documents that the user's object finds, with their scores."""
-        if isinstance(self._tool, imported("langchain_core.retrievers").BaseRetriever):
-            return [(document, None) for document in await self._tool.ainvoke(query)]
+        if isinstance(self._searcher, imported("langchain_core.retrievers").BaseRetriever):
+            return [(document, None) for document in await self._searcher.ainvoke(query)]
         for search in SEARCHES:
             try:
-                return list(await getattr(self._tool, search)(query, k=k))
+                return list(await getattr(self._searcher, search)(query, k=k))
             except NotImplementedError:
                 continue
-        return [(document, None) for document in await self._tool.asimilarity_search(query, k=k)]
+        return [(document, None) for document in await self._searcher.asimilarity_search(query, k=k)]
 
 
 def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "documents") -> list[Evidence]:

@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
-from moot.core.redaction import environment_keys, without_keys
+from moot.core.redaction import environment_keys, hide_environment_keys
 from moot.retrievers._evidence import Evidence, Origin
 from moot.retrievers._excerpts import beginning, is_short
 
@@ -66,7 +66,8 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
     stamp = retrieved.isoformat(timespec="seconds")
     keys = environment_keys()
     ranked = [
-        [_with_rank(without_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found
+        [_with_rank(hide_environment_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)]
+        for pieces in found
     ]
     merged: list[Evidence] = []
     words: list[list[str]] = []

@@ -325,9 +325,9 @@ def _compared_answer(document: Mapping[str, Any], run: Mapping[str, Any]) -> str
     return f"{words}, {compared_words(task, control_answer, debate_answer)}"
 
 
-def compared_words(task: Task, own: str, its: str) -> str:
+def compared_words(task: Task, control_answer: str, debate_answer: str) -> str:
     """Whether a control's answer equals its debate's, in words."""
-    if same_answer(task, own, its):
+    if same_answer(task, control_answer, debate_answer):
         return "like the debate"
     return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 

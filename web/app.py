@@ -19,7 +19,7 @@ from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import recording, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
-from moot.web.cancelling import check_cancellation_to_the_end
+from moot.web.cancelling import patch_cancellation
 from moot.web.checks import Checks
 from moot.web.docs import Docs
 from moot.web.guard import Guard
@@ -103,4 +103,4 @@ app = FastAPI(
     redoc_url=None,
     telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans and logs would contain what users type
 )
-check_cancellation_to_the_end()
+patch_cancellation()

@@ -16,7 +16,7 @@ PACKAGE = "langgraph_runtime_inmem"
 RUNTIME = f"{PACKAGE}.ops"
 
 
-def check_cancellation_to_the_end() -> None:
+def patch_cancellation() -> None:
     """Makes the development server, if this process is one, check for cancellation until a run is over.
 
     Raises:

@@ -190,7 +190,7 @@ def write(document: Document, run: str | None = None) -> str:
     return str(path)
 
 
-def spend(id: str, calls: list[Any]) -> None:
+def record_spending(id: str, calls: list[Any]) -> None:
     """Records the cost of calls that have no document, for example of a search for claims, if this server has quotas.
 
     Args:
@@ -198,7 +198,7 @@ def spend(id: str, calls: list[Any]) -> None:
         calls: the calls, as in a document.
     """
     if _databases:
-        _databases[-1].spend(id, calls)
+        _databases[-1].record_spending(id, calls)
 
 
 def replace(id: str, document: Document) -> None:
@@ -345,10 +345,10 @@ def delete(id: str) -> None:
     return None
 
 
-def stems() -> list[str]:
+def all_document_ids() -> list[str]:
     """The ids of all documents, newest first."""
     if _databases:
-        return _databases[-1].stems()
+        return _databases[-1].all_document_ids()
     return sorted((path.stem for path in debates_folder().glob("*.json") if ID.fullmatch(path.stem)), reverse=True)
 
 

@@ -40,7 +40,7 @@ SETTINGS = (
 """Settings that are arguments next to the claim, if a system has them; other settings go into ``settings``."""
 DEFAULT_TOOL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
-UNKNOWN = -32602
+INVALID_PARAMS = -32602
 """JSON-RPC's code for parameters that are not valid."""
 NO_METHOD = -32601
 """JSON-RPC's code for an unknown method."""
@@ -110,7 +110,7 @@ RESULT: dict[str, Any] = {
 }
 """The JSON Schema of the result of a debate system's tool."""
 CLAIM_FIELDS = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
-FOUND: dict[str, Any] = {
+CLAIMS_RESULT: dict[str, Any] = {
     "type": "object",
     "required": ["status", "claims", "cost"],
     "properties": {
@@ -180,7 +180,7 @@ class Tools:
             result = await call_tool(given.get("name"), given.get("arguments") or {}, client)
         except UserError as error:
             if error.kind == "unknown_graph":
-                return {"error": {"code": UNKNOWN, "message": error.detail}}
+                return {"error": {"code": INVALID_PARAMS, "message": error.detail}}
             return {"result": refused_result(error.detail)}
         except MootError as error:
             return {"result": refused_result(error.detail)}
@@ -288,7 +288,7 @@ def tool_schemas(name: str) -> dict[str, Any]:
         arguments_schema["$defs"] = parts
     arguments_schema = shorten_schema(arguments_schema)
     hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
-    output_schema = FOUND if name in OTHER_GRAPHS else RESULT
+    output_schema = CLAIMS_RESULT if name in OTHER_GRAPHS else RESULT
     return {"inputSchema": arguments_schema, "outputSchema": output_schema, "annotations": hints}
 
 

@@ -24,7 +24,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, NotFoundError
 from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
-from moot.core.redaction import anonymised
+from moot.core.redaction import hide_secrets
 from moot.graphs._registry import graph_names
 from moot.nodes._models.debate_ledger import LedgerUse, current_use
 from moot.nodes._models.session import Session
@@ -118,7 +118,7 @@ class Table:
         Returns:
             The document's path, or None if none was written; and the error of the run or of the writing, or None.
         """
-        note = anonymised(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
+        note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
             path = await asyncio.to_thread(write_document, session)
@@ -163,7 +163,7 @@ def write_document(session: Session) -> str | None:
     if document is None:
         if "started_at" not in session.state:  # a search for claims has no document
             if session.id and session.state.get("calls"):
-                debates.spend(session.id, session.state["calls"])
+                debates.record_spending(session.id, session.state["calls"])
             return None
         updates = [written_values(update) for update in session.written]
         document = unfinished(session.state, [update for update in updates if has_new_items(update, session.state)])
@@ -197,7 +197,7 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
     """
     ledger = open_ledger()
     rows = await ledger.outline(current_user.get())
-    known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.stems))}
+    known = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
     begun = {id: started for id, status, started in rows if id not in known and status != "done"}
     moments = {id: f"{debates.id_time_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)

@@ -15,7 +15,7 @@ from moot.evals._benchmarks.claim_files import ClaimRow
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import Settings, checked_settings
 
-PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
+SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
 """An id that can be used as a file name unchanged."""
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNORECASE)
 """Ids that cannot be file names: Windows device names, and names of the form that `file_name` gives to other ids."""
@@ -125,7 +125,7 @@ def file_name(id: str, *, taken: bool = False) -> str:
         id: the row's id.
         taken: whether another id that differs only in case has the plain name.
     """
-    if PLAIN.fullmatch(id) and not RESERVED.fullmatch(id) and not taken:
+    if SAFE_ID.fullmatch(id) and not RESERVED.fullmatch(id) and not taken:
         return id
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", id).strip("-")[:40] or "row"
     return f"{readable}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:16]}"

@@ -49,7 +49,7 @@ class Summary:
     failed: list[TableRow] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     """Maps each shortened error to the number of its rows without a verdict."""
-    where: dict[str, str] = field(default_factory=dict)
+    first_row_of_fault: dict[str, str] = field(default_factory=dict)
     """Maps each error to the id of its first row."""
     first_error: str = ""
     """The first error in full, because its end says how to fix it."""
@@ -68,7 +68,8 @@ class Summary:
                 self.first_error = self.first_error or error
                 if len(self.faults) <= MOST_FAULTS or fault in self.faults:
                     self.faults[fault] += 1
-                    self.where.setdefault(fault, f"{clean(row.id)} {f'({system})' if system else ''}".strip())
+                    place = f"{clean(row.id)} {f'({system})' if system else ''}".strip()
+                    self.first_row_of_fault.setdefault(fault, place)
             if system in done:
                 self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
         if len(self.first) < MOST_SHOWN:
@@ -157,10 +158,8 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         text = (
             summary.first_error if not index and summary.first_error.startswith(fault.removesuffix(" ...")) else fault
         )
-        console.print(
-            Text(f"{summary.where[fault]}{f' and {times - 1:,} more' if times > 1 else ''}: {text}", style="red"),
-            soft_wrap=True,
-        )
+        first, more = summary.first_row_of_fault[fault], f" and {times - 1:,} more" if times > 1 else ""
+        console.print(Text(f"{first}{more}: {text}", style="red"), soft_wrap=True)
     if len(summary.faults) > MOST_FAULTS:
         console.print(Text("The table has the other errors.", style="red"))
     for system, answers in summary.answers.items():

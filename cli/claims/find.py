@@ -52,7 +52,7 @@ UNDATED = (
     "e.g. 2025-06-20."
 )
 SENTENCES = "Each is an unchanged sentence: delete the ones that you do not want to check."
-Found = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def find_claims(
@@ -107,7 +107,7 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
     """
     check_out(out)
     article = check_text(text_of(given, title, date))
-    own: Found = {
+    own: JsonObject = {
         "speaker": None,
         "date": article.get("date"),
         "filled": [],
@@ -134,16 +134,16 @@ def check_out(out: Path | None) -> None:
         check_writable(out)
 
 
-def text_of(given: str, title: str | None, date: str | None) -> Found:
+def text_of(given: str, title: str | None, date: str | None) -> JsonObject:
     """The graph's input from a file, an address or standard input."""
-    article: Found = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
+    article: JsonObject = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
     return article | {key: value for key, value in (("title", title), ("date", date)) if value}
 
 
-async def _run_graph(article: Found, settings: Settings) -> Found:
+async def _run_graph(article: JsonObject, settings: Settings) -> JsonObject:
     """Runs the graph and returns its output; shows progress if standard error is a terminal."""
     modes: Any = ["values", "updates"]
-    values: Found = {}
+    values: JsonObject = {}
     done = 0
     try:
         with waiting(Console(stderr=True)) as say:
@@ -152,7 +152,7 @@ async def _run_graph(article: Found, settings: Settings) -> Found:
                 article, context=settings, stream_mode=modes, subgraphs=True
             ):
                 if mode == "values" and not namespace:
-                    values = cast(Found, chunk)
+                    values = cast(JsonObject, chunk)
                 done += mode == "updates" and bool(namespace)
                 parts = len(values.get("parts") or [])
                 say(f"finding claims: {done} of {STEPS * parts} steps" if done < STEPS * parts else "joining claims")
@@ -161,7 +161,7 @@ async def _run_graph(article: Found, settings: Settings) -> Found:
     return {key: values[key] for key in graph.output_schema.__annotations__ if key in values}
 
 
-def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
+def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
     """Prints the claims or writes them to a file, with a summary on standard error.
 
     Raises:
@@ -186,7 +186,7 @@ def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
         print_summary(found, out)
 
 
-def show_claims(found: Found, console: Console) -> None:
+def show_claims(found: JsonObject, console: Console) -> None:
     """Prints each claim (filled-in words underlined) with its score, its quote from the text, and the reason."""
     for one in found["claims"]:
         claim = Text(one["claim"], style="bold")
@@ -202,7 +202,7 @@ def show_claims(found: Found, console: Console) -> None:
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 1, 4)))
 
 
-def print_summary(found: Found, out: Path | None) -> None:
+def print_summary(found: JsonObject, out: Path | None) -> None:
     """Prints on standard error the number of claims, and of those left out, dropped or unread."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):

@@ -40,7 +40,7 @@ UNREACHABLE = "queue"
 """The error kind for an unreachable Postgres: such a row has not failed, and is queued again."""
 MACHINE_FAULTS = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
 """Error kinds that this machine may have caused: the row may succeed on another one."""
-RETURNED = "resigned"
+RESIGNED = "resigned"
 """The error kind of a row that was returned for another worker."""
 
 
@@ -65,7 +65,7 @@ class QueueDocuments:
         if outcome["kind"] == UNREACHABLE:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
         if self._is_left_to_others(outcome):
-            raise WorldError(outcome["error"], kind=RETURNED)
+            raise WorldError(outcome["error"], kind=RESIGNED)
         self._rows.end(job.key, outcome, document)
 
 
@@ -130,7 +130,7 @@ class QueueRowProcessor:
         if "spent" not in outcome:
             if (kind := outcome.get("kind")) == UNREACHABLE:
                 return {"stored": False}
-            if kind == RETURNED or await asyncio.to_thread(self._is_left_to_others, batch.id, worker, outcome):
+            if kind == RESIGNED or await asyncio.to_thread(self._is_left_to_others, batch.id, worker, outcome):
                 return {"stored": False, "resigned": outcome["error"]}
             await asyncio.to_thread(self._rows.end, key, outcome, None)
         return {"stored": True}

@@ -40,7 +40,7 @@ from moot.core.ledger.records import (
 )
 from moot.core.ledger.stored import StoredCall, is_json, stored_call
 from moot.core.ledger.values import pack, pack_vectors
-from moot.core.redaction import Keys, anonymised, environment_keys, redact
+from moot.core.redaction import Keys, environment_keys, hide_secrets, redact
 
 __all__ = ["Debate", "DebateStart", "Key", "PruningResult", "key_of"]
 
@@ -181,7 +181,7 @@ class CallLedger:
             fingerprint_of(graph, input, settings),
             graph,
             redact(as_json(input), self._keys),
-            as_json(anonymised(settings, self._keys)),
+            as_json(hide_secrets(settings, self._keys)),
             adopt,
             idempotency_key,
             person,

@@ -121,7 +121,7 @@ class SharedEndpoints:
         """
         share = self._shares[address]
         leased = max(share.granted, share.gate.running)
-        waits = share.requested_waits()
+        waits = share.take_waits()
         report = (address, share.most, share.gate.demand, leased, waits)
         try:
             granted, closed, long_waits = await asyncio.to_thread(self._exchange, *report)
@@ -135,7 +135,7 @@ class SharedEndpoints:
             share.gate.refuse_elsewhere(closed, math.inf)
         for name, seconds in long_waits.items():
             share.gate.close_elsewhere(name, seconds)
-        share.gate.start_waiting()
+        share.gate.start_queued_calls()
 
     def _exchange(
         self, address: str, most: int, wanted: int, leased: int, waits: Waits
@@ -262,7 +262,7 @@ class EndpointShare:
         self._urgent.set()
         return ""
 
-    def requested_waits(self) -> Waits:
+    def take_waits(self) -> Waits:
         """The waits that were reported since the last call of this method."""
         waits = Waits(self._refused, self._pace, self._long_waits)
         self._refused, self._pace, self._long_waits = 0.0, 0.0, {}

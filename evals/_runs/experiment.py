@@ -17,7 +17,7 @@ import langsmith
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log, read_eval_log_samples
 from langsmith.utils import LangSmithAuthError, LangSmithError
 from moot.core.errors import UserError, WorldError
-from moot.core.redaction import anonymised
+from moot.core.redaction import hide_secrets
 from moot.evals._runs.log_files import UNREADABLE
 from moot.evals._runs.reference import moot_metadata
 from moot.evals._runs.solver import document_in
@@ -52,7 +52,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
         "experiment_metadata": metadata | {"packages": log.eval.packages},
         "results": rows,
     }
-    cleaned: dict[str, Any] = anonymised(json.loads(json.dumps(body, default=str)))
+    cleaned: dict[str, Any] = hide_secrets(json.loads(json.dumps(body, default=str)))
     return cleaned
 
 

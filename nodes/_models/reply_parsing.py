@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
-from moot.core.redaction import Keys, redact, without_keys
+from moot.core.redaction import Keys, hide_environment_keys, redact
 from moot.nodes._texts.replies import Reply
 from moot.retrievers._evidence import clean
 from pydantic import ValidationError
@@ -48,7 +48,7 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
     if not keys:
         return reply
     fields = {name: getattr(reply, name) for name in FROM_ENDPOINT}
-    clean = without_keys(fields, keys)
+    clean = hide_environment_keys(fields, keys)
     return reply if clean == fields else reply.model_copy(update=clean)
 
 

@@ -28,7 +28,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
-from moot.core.redaction import anonymised, environment_keys
+from moot.core.redaction import environment_keys, hide_secrets
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
@@ -77,7 +77,7 @@ class Client(langsmith.Client):
         atexit.register(finish_at_exit)
 
     def _clean(self, value: Any) -> Any:
-        return anonymised(value, self._keys)
+        return hide_secrets(value, self._keys)
 
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
         """The same as LangSmith's method."""
@@ -312,7 +312,7 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
                 extend_trace_retention=False,  # so that it is sent now; the client's queue is not flushed at exit
             )
     except (LangSmithError, ValueError) as error:
-        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))
+        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, hide_secrets(str(error)))
 
 
 def project_of(run: RunTree) -> UUID | None:

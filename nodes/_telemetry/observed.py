@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp
 from moot.core.errors import MootError
 from moot.core.limiter import limiters
-from moot.core.redaction import anonymised
+from moot.core.redaction import hide_secrets
 from moot.core.telemetry.instruments import Telemetry, provider_and_model, server_of
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.ledger import Ledger
@@ -249,7 +249,7 @@ class CallWatch:
         self._span.set_attributes({name: value for name, value in attributes.items() if value is not None})
 
     def _messages_json(self, messages: list[dict[str, Any]]) -> str:
-        return json.dumps(anonymised(messages, self._session.keys))
+        return json.dumps(hide_secrets(messages, self._session.keys))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         now = time.perf_counter()
@@ -325,5 +325,5 @@ class WatchedRetriever:
                 self._instruments.operation.record(time.perf_counter() - started, labels | named)
             span.set_attribute("moot.found", len(found))
             if self._instruments.content:
-                span.set_attribute("gen_ai.retrieval.query.text", anonymised(query))
+                span.set_attribute("gen_ai.retrieval.query.text", hide_secrets(query))
             return found

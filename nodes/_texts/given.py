@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
-from moot.core.redaction import environment_keys, without_keys
+from moot.core.redaction import environment_keys, hide_environment_keys
 from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, active_evidence, clean, make_evidence, merge_evidence
 from moot.retrievers._normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
@@ -95,7 +95,7 @@ def check_given(given: Any) -> list[Evidence]:
     if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
         raise _invalid_given_error(f"they have {total:,} characters")
     keys = environment_keys()
-    pieces = [without_keys(_as_evidence(text, number), keys) for number, text in enumerate(texts, 1)]
+    pieces = [hide_environment_keys(_as_evidence(text, number), keys) for number, text in enumerate(texts, 1)]
     kept = merge_evidence((), pieces)
     known = {piece["id"]: piece["text"] for piece in kept}
     if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):

@@ -40,7 +40,7 @@ REDIRECTS = 5
 CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
 """Beginnings of the encodings that are used, by Python's names. Others, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
-TRANSLATED = IPv6Network("64:ff9b::/96")
+NAT64 = IPv6Network("64:ff9b::/96")
 """The addresses of NAT64: their last four bytes are an IPv4 address, which may be private."""
 SUFFIXES = {
     "application/pdf": ".pdf",
@@ -88,7 +88,7 @@ def is_public(address: str) -> bool:
     known = ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
         inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
-        if known in TRANSLATED:
+        if known in NAT64:
             inner = ip_address(known.packed[-4:])  # type: ignore[assignment]
         if inner is not None:
             return is_public(str(inner))

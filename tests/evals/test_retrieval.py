@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.evaluate import short, with_interval
+from moot.cli.evaluate import with_interval, without_leading_zero
 from moot.core import lazy
 from moot.evals._benchmarks.qrels import SCOPES, Row, Scope, read_rows
 from moot.evals._benchmarks.retrieval import (
@@ -124,7 +124,7 @@ def test_differences_are_paired() -> None:
 def test_figures_have_few_digits() -> None:
     assert with_interval({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
     assert with_interval({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
-    assert short(-0.0001, 2) == ".00"
+    assert without_leading_zero(-0.0001, 2) == ".00"
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -344,7 +344,7 @@ async def test_no_key_is_uploaded(
 async def test_without_our_filter_all_keys_would_be_uploaded(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "anonymised", lambda value, keys=None: value)
+    monkeypatch.setattr(tracing, "hide_secrets", lambda value, keys=None: value)
     await plant(start_stub, monkeypatch)
     assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.redaction import HIDDEN, anonymised, environment_keys, redact, without_keys
+from moot.core.redaction import HIDDEN, environment_keys, hide_environment_keys, hide_secrets, redact
 
 from tests.each import each
 
@@ -37,16 +37,16 @@ JSON = st.recursive(
     ],
 )
 def test_strings_in_a_text_that_look_like_keys_are_hidden(text: str, shown: str | None) -> None:
-    assert anonymised({"text": [text]}) == {"text": [shown or text]}
+    assert hide_secrets({"text": [text]}) == {"text": [shown or text]}
 
 
 def test_fields_with_names_of_secrets_are_hidden() -> None:
     headers = {"X-Api-Key": "a", "authorization": ["b", "c"], "Set-Cookie": "d", "accept": "json"}
-    assert anonymised({"headers": headers}) == {
+    assert hide_secrets({"headers": headers}) == {
         "headers": {"X-Api-Key": HIDDEN, "authorization": [HIDDEN, HIDDEN], "Set-Cookie": HIDDEN, "accept": "json"}
     }
     plain = {"key": "score", "max_tokens": 5, "tokens": {"input": 3}, "keywords": ["bees"], "token": None}
-    assert anonymised(plain) == plain
+    assert hide_secrets(plain) == plain
 
 
 def test_headers_with_keys_in_environment_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,18 +66,18 @@ def test_keys_in_environment_variables_are_hidden_in_any_text(monkeypatch: pytes
 
     value = {"open sesame/1": ("see open%20sesame%2F1", "hunter/2222"), "odd": Odd(), "short": "open"}
     shown = ["see [SHOP_PASSWORD]", "[OPENAI_BASE_URL]"]
-    assert anonymised(value) == {"[SHOP_PASSWORD]": shown, "odd": "Odd([SHOP_PASSWORD])", "short": "open"}
+    assert hide_secrets(value) == {"[SHOP_PASSWORD]": shown, "odd": "Odd([SHOP_PASSWORD])", "short": "open"}
 
 
 def test_values_other_than_text_are_kept() -> None:
     value: dict[str, Any] = {"at": datetime(2026, 1, 1, tzinfo=UTC), "id": UUID(int=1), "n": 1.5, "none": None}
-    assert anonymised(value) == value
+    assert hide_secrets(value) == value
 
 
 @given(JSON)
 def test_hiding_twice_changes_nothing(value: Any) -> None:
-    once = anonymised(value)
-    assert anonymised(once) == once
+    once = hide_secrets(value)
+    assert hide_secrets(once) == once
 
 
 @each(
@@ -85,7 +85,7 @@ def test_hiding_twice_changes_nothing(value: Any) -> None:
 )
 def test_hiding_takes_little_time_for_any_text(part: str) -> None:
     # If the time grew with the square of the length, a million characters would exceed the test's timeout.
-    assert anonymised(part * (1_000_000 // len(part)))
+    assert hide_secrets(part * (1_000_000 // len(part)))
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch:
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
     keys, written = environment_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
     error: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
-    shown = str(without_keys(error, keys))
+    shown = str(hide_environment_keys(error, keys))
     assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (5, False)
     harmless: Any = {
         "text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test",
         "number": 1,
         "none": None,
     }
-    assert without_keys(harmless, keys) == harmless
-    assert without_keys(error, ()) is error
+    assert hide_environment_keys(harmless, keys) == harmless
+    assert hide_environment_keys(error, ()) is error

@@ -141,14 +141,14 @@ async def test_a_user_finds_only_their_own_documents(postgres: Postgres) -> None
         assert debates.load(id) == document
         assert debates.entry(id)["claim"] == document["claim"]
         current_user.set("bob")
-        assert debates.stems() == debates.document_ids(document["id"]) == []
+        assert debates.all_document_ids() == debates.document_ids(document["id"]) == []
         for reach in (debates.load, debates.delete, debates.entry, debates.content_of):
             with pytest.raises(UserError, match="no such debate"):
                 reach(id)
         current_user.reset(token)
-        assert len(debates.stems()) == 3
+        assert len(debates.all_document_ids()) == 3
         debates.delete(id)
-        assert id not in debates.stems()
+        assert id not in debates.all_document_ids()
 
 
 async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(postgres: Postgres) -> None:
@@ -164,7 +164,7 @@ async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(
             debates.write({**document, "claim": "His."}, "another")
         current_user.reset(token)
         assert debates.load(id) == document
-        assert len(debates.stems()) == 1
+        assert len(debates.all_document_ids()) == 1
 
 
 def test_an_idempotency_key_is_reserved_once(

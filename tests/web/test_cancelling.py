@@ -10,7 +10,7 @@ from tests.forked import start
 
 CODE = """
 import asyncio, importlib
-from moot.web.cancelling import RUNTIME, check_cancellation_to_the_end
+from moot.web.cancelling import RUNTIME, patch_cancellation
 from langgraph_api.asyncio import ValueEvent
 from langgraph_runtime_inmem.inmem_stream import Message
 
@@ -28,7 +28,7 @@ async def cancelled():
     return type(done._value).__name__
 
 importlib.import_module(RUNTIME)
-check_cancellation_to_the_end()
+patch_cancellation()
 print(asyncio.run(cancelled()))
 """
 """A program for its own process, because importing the server's modules changes logging and more."""
@@ -50,13 +50,13 @@ def test_a_cancellation_arrives_after_the_servers_own_timeout() -> None:
 WITHOUT_FUNCTION = """
 import sys
 from moot.web import cancelling
-check_cancellation_to_the_end = cancelling.check_cancellation_to_the_end
+patch_cancellation = cancelling.patch_cancellation
 
 def without_it():  # as in a release of the server without the function
     del sys.modules[cancelling.RUNTIME].listen_for_cancellation
-    check_cancellation_to_the_end()
+    patch_cancellation()
 
-cancelling.check_cancellation_to_the_end = without_it
+cancelling.patch_cancellation = without_it
 from moot.cli.main import run
 run()
 """

@@ -33,7 +33,7 @@ async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home:
     assert debates.save(started_at(document, 3)) == ids[1]  # reloading a page stores no second copy
     assert debates.save({**started_at(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
-    entries = [debates.entry(id) for id in debates.stems()]
+    entries = [debates.entry(id) for id in debates.all_document_ids()]
     assert [entry["started_at"][17:19] for entry in entries] == ["03", "03", "02", "01"]
     assert debates.load(ids[2]) == started_at(document, 2)
     assert [path.suffix for path in (own_home / "debates").iterdir()] == [".json"] * 4

@@ -75,7 +75,7 @@ class Part:
     """A round, or another part of a debate: its heading, a one-line summary, its cards, and its result."""
 
     heading: str
-    inside: str
+    summary_line: str
     cards: list[Card]
     notes: list[TextParts]
 

@@ -78,7 +78,7 @@ async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
 
 
 def _stored_outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
-    stems = {stem[-32:]: stem for stem in reversed(debates.stems())}
+    stems = {stem[-32:]: stem for stem in reversed(debates.all_document_ids())}
     return [_stored_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
 
 

@@ -19,7 +19,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
 from moot.core.errors import STOPS_BATCH, MootError, UserError
 from moot.core.ledger import open_ledger
-from moot.core.redaction import anonymised
+from moot.core.redaction import hide_secrets
 from moot.web.batches import storage
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.storage import Batch, Job
@@ -86,7 +86,7 @@ class RunningBatch:
                 if not isinstance(error, APIError | MootError):
                     log.exception("Claim %s of the batch %s failed", number, self.batch.id)
                 fault = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
-                await self.change(faults={**self.batch.faults, number: anonymised(str(fault)[:500])})
+                await self.change(faults={**self.batch.faults, number: hide_secrets(str(fault)[:500])})
             finally:
                 self.active.pop(number, None)
                 self.retries.discard(number)

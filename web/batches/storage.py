@@ -27,7 +27,7 @@ from moot.web.table import THREADS
 from pydantic import TypeAdapter, ValidationError
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-CLAIMS, ASKED = "claims.jsonl", "batch.json"
+CLAIMS, BATCH_FILE = "claims.jsonl", "batch.json"
 MOST_ROWS = 5000
 AT_ONCE = 4
 """Default number of debates of a batch in flight."""
@@ -90,7 +90,7 @@ def folder_of(id: str) -> Path:
         UserError: there is none.
     """
     folder = batches_folder() / id
-    if not ID.fullmatch(id) or not (folder / ASKED).is_file():
+    if not ID.fullmatch(id) or not (folder / BATCH_FILE).is_file():
         raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
     return folder
 
@@ -167,7 +167,7 @@ def store_batch(batch: Batch) -> None:
 
 
 def _write(folder: Path, batch: Batch) -> None:
-    write_atomically(folder / ASKED, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
+    write_atomically(folder / BATCH_FILE, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
 
 
 def load(id: str) -> Batch:
@@ -176,7 +176,7 @@ def load(id: str) -> Batch:
     Raises:
         UserError: there is none, or its file is damaged.
     """
-    file = folder_of(id) / ASKED
+    file = folder_of(id) / BATCH_FILE
     try:
         return _batch_adapter().validate_json(file.read_bytes())
     except ValueError as error:
@@ -221,7 +221,7 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
 
 def ids() -> list[str]:
     """The ids of all batches, newest first."""
-    folders = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
+    folders = [path.parent for path in batches_folder().glob(f"*/{BATCH_FILE}") if ID.fullmatch(path.parent.name)]
     return [folder.name for folder in sorted(folders, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
 
 

@@ -82,7 +82,7 @@ class Documents:
             by_other_runs = [id for id, by in done.items() if by is None or by != run]
             id = f"{moment}-{secrets.token_hex(16) if by_other_runs else debate}"
             put(cursor, row_of(id, document, run))
-            spend(cursor, id, document["calls"])
+            record_spending(cursor, id, document["calls"])
             replaced = [one for one, *_ in before if one not in (id, *by_other_runs)]
             cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (replaced,))
             return id
@@ -95,13 +95,13 @@ class Documents:
 
         def transaction(cursor: Any) -> None:
             put(cursor, row_of(id, document, None))
-            spend(cursor, f"{id} {n_stored}", document["calls"][n_stored:])
+            record_spending(cursor, f"{id} {n_stored}", document["calls"][n_stored:])
 
         self._postgres.do(transaction)
 
-    def spend(self, id: str, calls: list[Any]) -> None:
-        """As `debates.spend`."""
-        self._postgres.do(lambda cursor: spend(cursor, id, calls))
+    def record_spending(self, id: str, calls: list[Any]) -> None:
+        """As `debates.record_spending`."""
+        self._postgres.do(lambda cursor: record_spending(cursor, id, calls))
 
     def content_of(self, id: str) -> bytes:
         """As `debates.content_of`."""
@@ -119,8 +119,8 @@ class Documents:
         """As `debates.document_ids`."""
         return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {DEBATE_FILTER}", debate=debate)]
 
-    def stems(self) -> list[str]:
-        """As `debates.stems`."""
+    def all_document_ids(self) -> list[str]:
+        """As `debates.all_document_ids`."""
         return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {USER_FILTER} ORDER BY id DESC")]
 
     def entry(self, id: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def put(cursor: Any, row: dict[str, Any]) -> None:
         raise debates.no_debate_error()
 
 
-def spend(cursor: Any, id: str, calls: list[Any]) -> None:
+def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
     """Records the cost of calls for the current user; without a user, does nothing.
 
     A record with the same id is replaced.

@@ -72,7 +72,7 @@ def _query_spending(cursor: Any, person: str) -> Spending:
     return Spending(debates, int(tokens), float(usd), int(unpriced))
 
 
-def check_quota(person: str, user: User) -> int:
+def count_debate(person: str, user: User) -> int:
     """Counts a requested debate against the user's quota; returns the id of the count. Blocking.
 
     Raises:
@@ -257,7 +257,7 @@ class Quotas:
             if user.usd_a_day is not None:
                 await check_prices(body, caller_client(scope))
             if starts_debate(path, body):
-                counted = await asyncio.to_thread(check_quota, person, user)
+                counted = await asyncio.to_thread(count_debate, person, user)
             elif SUMMARY.fullmatch(path):
                 check_spent(await asyncio.to_thread(spending, person), user)
         except UserError as error:
