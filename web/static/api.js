@@ -1,7 +1,7 @@
 // Requests to the server: its routes for this page, and the LangGraph API.
 
 /** The error of a failed request; status 0 means that the server did not answer. */
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(detail, status) {
     super(detail);
     this.status = status;
@@ -26,9 +26,9 @@ async function request(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The server cannot be reached. Is `moot serve` still running?", 0);
+    throw new RequestError("The server cannot be reached. Is `moot serve` still running?", 0);
   }
-  if (!response.ok) throw new Refused(await reason(response), response.status);
+  if (!response.ok) throw new RequestError(await reason(response), response.status);
   return response;
 }
 
@@ -66,7 +66,7 @@ export async function* events(path, { body, last, key } = {}) {
     }
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The connection was lost.", 0);
+    throw new RequestError("The connection was lost.", 0);
   } finally {
     reader.cancel().catch(() => {});
   }

@@ -6,7 +6,7 @@ import { overwrite } from "./state.js";
 import { evidence as choosing } from "./question.js";
 
 /** A form for a new branch; `go` is called with the branch's checkpoint and values. */
-export async function branching(thread, go) {
+export async function branchForm(thread, go) {
   const history = await ask(`/threads/${thread}/history`, { body: { limit: 100 } });
   const steps = history.filter(({ next, values }) => next.length && !next.includes("close") && values.evidence?.length);
   if (!steps.length) return fault("This debate has no step that can be repeated with other evidence.");

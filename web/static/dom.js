@@ -122,7 +122,7 @@ export function message(heading, text, ...acts) {
 }
 
 /** The page after an error: the reason, and what to do. */
-export function stuck(main, error) {
+export function showError(main, error) {
   const again = h("button", { type: "button", class: "btn main", onclick: () => location.reload() }, "Try again");
   const shown = message(error.status === 0 ? "The server does not answer" : "This page cannot be shown", null, again, h("a", { class: "btn", href: "/moot" }, "New check"));
   shown.firstChild.after(h("p", { role: "alert" }, error.message));

@@ -7,7 +7,7 @@ const KINDS = ".pdf,.html,.docx,.csv,.txt,.md,.jsonl";
 let count = 0;
 
 /** A field for several texts; `read` returns the non-empty ones in the form of the input `given`. */
-export class Texts {
+export class TextsField {
   constructor(changed = () => {}) {
     this.changed = changed;
     this.rows = [];

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { recent } from "./past.js";
 import { announce, fault, h } from "./dom.js";
 import { fieldsOf, foldsOf, json, labelled, linesOf, lists } from "./fields.js";
-import { Texts } from "./given.js";
+import { TextsField } from "./given.js";
 import { begin } from "./live.js";
 
 const EXAMPLE = "The platypus is a mammal that lays eggs.";
@@ -63,7 +63,7 @@ export class Home {
     );
     this.named = h("input", { id: "model-name", type: "text", list: "known-models", placeholder: "provider:name, for example ollama:qwen3:8b", autocomplete: "off", oninput: () => this.update() });
     this.byName = h("div", { class: "field byname", hidden: true }, h("label", { for: "model-name" }, "Name of the model"), this.named);
-    this.given = new Texts(() => this.update());
+    this.given = new TextsField(() => this.update());
     const sample = { "demo-encyclopaedia": "a small sample encyclopaedia", "demo-news": "small sample news" };
     this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, "none: only the texts added here"), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
     this.collection.value = this.own[0] ?? "";

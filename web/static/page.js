@@ -2,18 +2,18 @@
 
 import { batchPage } from "./batch.js";
 import { claimsPage } from "./claims.js";
-import { stuck } from "./dom.js";
+import { showError } from "./dom.js";
 import { newCheck } from "./home.js";
 import { watch } from "./live.js";
 import { pastChecks } from "./past.js";
-import { tools } from "./result.js";
+import { showActions } from "./result.js";
 
 const main = document.querySelector("main");
 const [, , section, id] = location.pathname.split("/");
 const asked = new URLSearchParams(location.search);
 
 async function start() {
-  if (section === "debates" && id) return tools(main);
+  if (section === "debates" && id) return showActions(main);
   if (section === "debates") return pastChecks(main, asked);
   if (section === "batches") return batchPage(main, id, asked);
   if (section === "claims") return claimsPage(main, asked.get("thread"));
@@ -30,4 +30,4 @@ function unfold() {
   for (let fold = document.getElementById(location.hash.slice(1))?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
 }
 
-start().then(unfold, (error) => stuck(main, error));
+start().then(unfold, (error) => showError(main, error));

@@ -1,7 +1,7 @@
 // The questions of a debate to a person (LangGraph's interrupts): a proposal to accept, change or answer.
 
 import { fault, h, link } from "./dom.js";
-import { Texts } from "./given.js";
+import { TextsField } from "./given.js";
 
 /**
  * A form for interrupts. `answer` is called with the value to resume with; `names` are the display names of agents.
@@ -65,7 +65,7 @@ export function evidence(proposed) {
   const rows = boxes.map(([, box, piece]) =>
     h("li", {}, h("label", { for: box.id }, box, ` Strike ${piece.title || piece.source}`), h("details", {}, h("summary", {}, "Text"), piece.url && h("p", {}, link(piece.url)), h("blockquote", { dir: "auto" }, piece.text))),
   );
-  const more = new Texts();
+  const more = new TextsField();
   const read = () => ({ strike: boxes.filter(([, box]) => box.checked).map(([id]) => id), add: more.read() });
   return { node: [h("ul", { class: "list" }, rows), more.node], read };
 }

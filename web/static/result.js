@@ -1,7 +1,7 @@
 // The actions for a debate whose report the server has put into the page.
 
 import { ask } from "./api.js";
-import { branching } from "./branch.js";
+import { branchForm } from "./branch.js";
 import { announce, fault, h } from "./dom.js";
 import { graphOf } from "./drawing.js";
 
@@ -9,7 +9,7 @@ const ROUTE = "/moot/api/debates";
 const KINDS = { html: "Report (HTML)", md: "Markdown", json: "Everything (JSON)" };
 
 /** Shows the actions, and adds the drawings that need a script. */
-export function tools() {
+export function showActions() {
   const bar = document.getElementById("tools");
   if (!bar) return;
   const { id, can, thread, graph, sumUp } = bar.dataset;
@@ -52,7 +52,7 @@ async function requestSummary(id, problem) {
 async function branch(thread, id, slot, problem) {
   try {
     const { document: debate } = await ask(`${ROUTE}/${id}`);
-    const form = await branching(thread, async (checkpoint) => {
+    const form = await branchForm(thread, async (checkpoint) => {
       const body = { assistant_id: debate.graph, context: debate.settings, checkpoint, stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, multitask_strategy: "reject" };
       await ask(`/threads/${thread}/runs`, { body });
       location.assign(`/moot?thread=${thread}`);
