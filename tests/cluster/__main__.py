@@ -1,8 +1,8 @@
 """``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
 
-Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one trial, ``--service`` those of the
+Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one experiment, ``--service`` those of the
 service only; these need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
-exit code is 1 if a trial fails.
+exit code is 1 if an experiment fails.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Annotated
 import typer
 
 from tests.cluster import service
+from tests.cluster.experiment import ENDLESS, QueueExperiment, new_experiment, run_with_faults
 from tests.cluster.postgres import Server, running_postgres
-from tests.cluster.trial import ENDLESS, Trial, new_trial, run_with_faults
 from tests.conftest import StubEndpoint, running_stub
 from tests.service.running import missing_requirements
 
@@ -33,16 +33,20 @@ REFUSAL_DELAY = 0.15
 """Seconds in which all processes must learn of one process's refusal."""
 DISK_SIZE = 48 * 2**20
 """Bytes of the disk that becomes full."""
+COUNT_WORKERS = "SELECT count(*) FROM moot.workers"
 OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
 
 
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one terminated worker."""
-    with new_trial(folder, server, stub) as trial:
+    with new_experiment(folder, server, stub) as experiment:
         found = run_with_faults(
-            trial, 200, [trial.kill] * 10 + [trial.restart] * 3 + [trial.freeze, trial.terminate], seed=int(time.time())
+            experiment,
+            200,
+            [experiment.kill] * 10 + [experiment.restart] * 3 + [experiment.freeze, experiment.terminate],
+            seed=int(time.time()),
         )
-        print(f"  calls {len(stub.prompts())}, repeated {trial.repeated()}", file=sys.stderr)
+        print(f"  calls {len(stub.prompts())}, repeated {experiment.repeated()}", file=sys.stderr)
         return found
 
 
@@ -56,10 +60,10 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
             return []
         stack.callback(subprocess.run, ["umount", str(disk)], check=True)
         small = stack.enter_context(running_postgres(disk))
-        trial = stack.enter_context(new_trial(folder, small, stub))
-        trial.start_worker()
-        batch = trial.submit(60)
-        trial.wait(lambda: trial.ended() >= 10)
+        experiment = stack.enter_context(new_experiment(folder, small, stub))
+        experiment.start_worker()
+        batch = experiment.submit(60)
+        experiment.wait(lambda: experiment.ended() >= 10)
         filler = disk / "filler"
         with filler.open("wb") as file:
             while True:
@@ -68,13 +72,13 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
                 except OSError:
                     break
         paid = len(stub.prompts())
-        trial.wait(lambda: len(stub.prompts()) > paid or not small.is_running())
+        experiment.wait(lambda: len(stub.prompts()) > paid or not small.is_running())
         time.sleep(5)
         filler.unlink()
         if not small.is_running():
             small.start()
-        trial.wait(lambda: batch.poll() is not None)
-        table = trial.table()
+        experiment.wait(lambda: batch.poll() is not None)
+        table = experiment.table()
         return [f"{row['claim']}: {row['error']}" for row in table if row["status"] != "done"]
 
 
@@ -83,37 +87,37 @@ def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):
-        with new_trial(folder / str(count), server, stub) as trial:
+        with new_experiment(folder / str(count), server, stub) as experiment:
             for _ in range(count):
-                trial.start_worker()
-            trial.wait(lambda count=count, trial=trial: trial.ask("SELECT count(*) FROM moot.workers")[0][0] >= count)  # type: ignore[misc]
-            batch = trial.submit(240, words=("--set", "max_concurrency=64"))
-            trial.wait(lambda trial=trial: _seconds_between_ends(trial) is not None)  # type: ignore[misc]
-            trial.wait(lambda batch=batch: batch.poll() is not None)  # type: ignore[misc]
-            seconds[count] = _seconds_between_ends(trial) or 0.0
-            trial.ask("DELETE FROM moot.batches")
-            trial.ask("DELETE FROM moot.workers")
+                experiment.start_worker()
+            experiment.wait(lambda count=count, it=experiment: it.ask(COUNT_WORKERS)[0][0] >= count)  # type: ignore[misc]
+            batch = experiment.submit(240, words=("--set", "max_concurrency=64"))
+            experiment.wait(lambda experiment=experiment: _seconds_between_ends(experiment) is not None)  # type: ignore[misc]
+            experiment.wait(lambda batch=batch: batch.poll() is not None)  # type: ignore[misc]
+            seconds[count] = _seconds_between_ends(experiment) or 0.0
+            experiment.ask("DELETE FROM moot.batches")
+            experiment.ask("DELETE FROM moot.workers")
     ratio = seconds[1] / seconds[2]
     print(f"  {240 / seconds[1]:.1f} and {240 / seconds[2]:.1f} rows a second: x {ratio:.2f}", file=sys.stderr)
     return [] if ratio >= LEAST_SPEEDUP else [f"two workers are {ratio:.2f} times as fast as one"]
 
 
-def _seconds_between_ends(trial: Trial) -> float | None:
+def _seconds_between_ends(experiment: QueueExperiment) -> float | None:
     """Seconds from the first row that ended to the last."""
     query = "SELECT extract(epoch FROM max(touched) - min(touched))::float8 FROM moot.rows WHERE status = 'done'"
-    found: float | None = trial.ask(query)[0][0]
+    found: float | None = experiment.ask(query)[0][0]
     return found
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Measure the processor time that a row costs in addition to its debate: to queue, assign and end it."""
     rows = 400
-    with new_trial(folder, server, stub, at_once=16) as trial:
-        worker = trial.start_worker()
-        trial.wait(lambda: bool(trial.ask("SELECT count(*) FROM moot.workers")[0][0]))
+    with new_experiment(folder, server, stub, at_once=16) as experiment:
+        worker = experiment.start_worker()
+        experiment.wait(lambda: bool(experiment.ask(COUNT_WORKERS)[0][0]))
         before = _processor_seconds(worker.pid)
-        batch = trial.submit(rows, words=("--graph", "standard_prompting"))
-        trial.wait(lambda: batch.poll() is not None)
+        batch = experiment.submit(rows, words=("--graph", "standard_prompting"))
+        experiment.wait(lambda: batch.poll() is not None)
         each = (_processor_seconds(worker.pid) - before) / rows * 1000
     print(f"  {each:.2f} ms a row in the worker's own process", file=sys.stderr)
     return [] if each <= COST else [f"a row costs {each:.2f} ms"]
@@ -127,11 +131,11 @@ def _processor_seconds(pid: int) -> float:
 
 def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Two workers together make no more calls than the ceiling."""
-    with new_trial(folder, server, stub) as trial:
-        trial.start_worker()
-        trial.start_worker()
-        batch = trial.submit(100, words=("--max-calls", "100"))
-        trial.wait(lambda: batch.poll() is not None)
+    with new_experiment(folder, server, stub) as experiment:
+        experiment.start_worker()
+        experiment.start_worker()
+        batch = experiment.submit(100, words=("--max-calls", "100"))
+        experiment.wait(lambda: batch.poll() is not None)
         calls = len(stub.prompts())
         print(f"  {calls} calls of 100", file=sys.stderr)
         return [] if 60 <= calls <= 100 else [f"{calls} calls"]
@@ -139,12 +143,12 @@ def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """A row that never ends becomes an error after twice its time limit, and the other rows finish."""
-    with new_trial(folder, server, stub) as trial:
-        trial.start_worker("--row-seconds", 10)
-        batch = trial.submit(20, poison=ENDLESS)
-        trial.wait(lambda: batch.poll() is not None)
-        wrong = [row for row in trial.table() if (row["status"] == "done") == (row["claim"] == ENDLESS)]
-        [error] = [row["error"] for row in trial.table() if row["claim"] == ENDLESS]
+    with new_experiment(folder, server, stub) as experiment:
+        experiment.start_worker("--row-seconds", 10)
+        batch = experiment.submit(20, poison=ENDLESS)
+        experiment.wait(lambda: batch.poll() is not None)
+        wrong = [row for row in experiment.table() if (row["status"] == "done") == (row["claim"] == ENDLESS)]
+        [error] = [row["error"] for row in experiment.table() if row["claim"] == ENDLESS]
         return [str(row) for row in wrong] + ([] if "more than 10 s" in error else [error])
 
 
@@ -152,13 +156,13 @@ def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """Two workers with 16 debates make at most 5 calls at once, and none during a Retry-After of the endpoint."""
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
-        with new_trial(folder, server, refusing) as trial:
-            trial.start_worker()
-            trial.start_worker()
-            trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] >= 2)
-            batch = trial.submit(60, words=("--set", "max_concurrency=5"))
-            trial.wait(lambda: batch.poll() is not None)
-            [[hosts]] = trial.ask("SELECT count(*) FROM moot.shares WHERE granted > 0")
+        with new_experiment(folder, server, refusing) as experiment:
+            experiment.start_worker()
+            experiment.start_worker()
+            experiment.wait(lambda: experiment.ask(COUNT_WORKERS)[0][0] >= 2)
+            batch = experiment.submit(60, words=("--set", "max_concurrency=5"))
+            experiment.wait(lambda: batch.poll() is not None)
+            [[hosts]] = experiment.ask("SELECT count(*) FROM moot.shares WHERE granted > 0")
         calls = [call for call in refusing.calls() if call["kind"] == "chat"]
     most = max(sum(a["start"] <= b["start"] < a["end"] for a in calls) for b in calls)
     [refused] = [call["start"] for call in calls if call["status"] == 429]
@@ -168,7 +172,7 @@ def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > REFUSAL_DELAY]
 
 
-TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
+EXPERIMENTS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
     cost,
     rate,
     ceiling,
@@ -179,24 +183,27 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 )
 
 
-def run_queue_trials(only: list[str]) -> bool:
-    """Run the queue's trials, all or those named; return whether one failed."""
+def run_queue_experiments(only: list[str]) -> bool:
+    """Run the queue's experiments, all or those named; return whether one failed."""
     wrong = False
-    for run_trial in TRIALS:
-        if only and run_trial.__name__ not in only:
+    for run_experiment in EXPERIMENTS:
+        if only and run_experiment.__name__ not in only:
             continue
         with tempfile.TemporaryDirectory(prefix="moot-cluster-") as folder, running_postgres() as server:
             started = time.monotonic()
             with running_stub(Path(folder) / "stub", latency_ms=200) as stub:
-                found = run_trial(Path(folder) / "trial", server, stub)
+                found = run_experiment(Path(folder) / "experiment", server, stub)
             wrong = wrong or bool(found)
             result = "; ".join(found) or "as expected"
-            print(f"{run_trial.__name__}: {result} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+            print(
+                f"{run_experiment.__name__}: {result} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True
+            )
     return wrong
 
 
-def run_service_trials(only: list[str], *, page: bool) -> bool:
-    """Run the service's trials as `run_queue_trials` does; print a table, and with ``page`` write it into the page."""
+def run_service_experiments(only: list[str], *, page: bool) -> bool:
+    """Run the service's experiments as `run_queue_experiments` does; print a table, and with ``page`` write it into the
+    page."""
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False
@@ -204,7 +211,7 @@ def run_service_trials(only: list[str], *, page: bool) -> bool:
         os.environ.setdefault("MOOT_SERVICE_PYTHON", str(OWN_PYTHON))
     if reason := missing_requirements():
         print(
-            f"service: SKIPPED, none of its {len(faults)} trials was run: {reason}; `make service` installs it",
+            f"service: SKIPPED, none of its {len(faults)} experiments was run: {reason}; `make service` installs it",
             file=sys.stderr,
             flush=True,
         )
@@ -218,16 +225,16 @@ def run_service_trials(only: list[str], *, page: bool) -> bool:
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="Run this trial only. Repeatable.")] = None,
-    service_only: Annotated[bool, typer.Option("--service", help="Run the service's trials only.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Run this experiment only. Repeatable.")] = None,
+    service_only: Annotated[bool, typer.Option("--service", help="Run the service's experiments only.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
 ) -> None:
-    """Run trials; the exit code is 1 if one fails."""
-    known = {*(run_trial.__name__ for run_trial in TRIALS), *(fault.name for fault in service.FAULTS)}
+    """Run experiments; the exit code is 1 if one fails."""
+    known = {*(run_experiment.__name__ for run_experiment in EXPERIMENTS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
-    wrong = [] if service_only else [run_queue_trials(only or [])]
-    wrong.append(run_service_trials(only or [], page=page))
+    wrong = [] if service_only else [run_queue_experiments(only or [])]
+    wrong.append(run_service_experiments(only or [], page=page))
     raise typer.Exit(int(any(wrong)))
 
 

@@ -39,12 +39,12 @@ HEAD = (
 
 
 @dataclass
-class Trial:
+class ServiceExperiment:
     """The debates of one user during a fault.
 
     Args:
         service: the service that runs them.
-        name: the start of their claims, which distinguishes them from the debates of other trials.
+        name: the start of their claims, which distinguishes them from the debates of other experiments.
         draw: the random generator that selects the moments and the workers.
     """
 
@@ -111,7 +111,7 @@ class Trial:
             self.runs.append((reply["thread_id"], reply["run_id"]))
         return len(asked)
 
-    def cause(self, event: Callable[[Trial], None]) -> None:
+    def cause(self, event: Callable[[ServiceExperiment], None]) -> None:
         """Cause an event, and count the calls in flight."""
         stats = self.service.stub.url.removesuffix("/v1") + "/stub/stats"
         self.in_flight += int(httpx.get(stats).json()["in_flight"])
@@ -191,14 +191,14 @@ class Fault:
 
     name: str
     description: str
-    events: tuple[Callable[[Trial], None], ...]
+    events: tuple[Callable[[ServiceExperiment], None], ...]
     may_need_resuming: bool = False
     may_repeat_calls: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
-    """The results of the debates of a trial.
+    """The results of the debates of an experiment.
 
     Args:
         ended_alone: debates with a verdict that were not resumed on request.
@@ -247,21 +247,21 @@ class Result:
 
 
 FAULTS = (
-    Fault("kills", "`kill -9` of either worker", (Trial.kill,) * 4, may_repeat_calls=True),
-    Fault("both", "`kill -9` of both workers at once", (Trial.kill_both,), may_repeat_calls=True),
+    Fault("kills", "`kill -9` of either worker", (ServiceExperiment.kill,) * 4, may_repeat_calls=True),
+    Fault("both", "`kill -9` of both workers at once", (ServiceExperiment.kill_both,), may_repeat_calls=True),
     Fault(
         "frozen",
         "a worker is frozen (SIGSTOP) until the other has its debates",
-        (Trial.freeze,) * 2,
+        (ServiceExperiment.freeze,) * 2,
         may_repeat_calls=True,
     ),
-    Fault("paused", "a worker is frozen for 1 to 11 seconds", (Trial.pause,) * 3, may_repeat_calls=True),
-    Fault("page", "`kill -9` of the page's process", (Trial.kill_page,) * 2),
-    Fault("redis", "Redis is killed, and away for up to 5 seconds", (Trial.restart_redis,) * 3),
+    Fault("paused", "a worker is frozen for 1 to 11 seconds", (ServiceExperiment.pause,) * 3, may_repeat_calls=True),
+    Fault("page", "`kill -9` of the page's process", (ServiceExperiment.kill_page,) * 2),
+    Fault("redis", "Redis is killed, and away for up to 5 seconds", (ServiceExperiment.restart_redis,) * 3),
     Fault(
         "postgres",
         "Postgres is restarted, and away for up to 5 seconds",
-        (Trial.restart_postgres,) * 2,
+        (ServiceExperiment.restart_postgres,) * 2,
         may_need_resuming=True,
         may_repeat_calls=True,
     ),
@@ -270,29 +270,29 @@ FAULTS = (
 
 def run_fault(service: Service, fault: Fault, seed: int) -> Result:
     """Run 40 debates during a fault; return the results."""
-    trial = Trial(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
-    with trial.client:
-        trial.begin()
-        moments = sorted(trial.draw.sample(range(1, DEBATES * 3 * ROUNDS * 8 // 10), len(fault.events)))
+    experiment = ServiceExperiment(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
+    with experiment.client:
+        experiment.begin()
+        moments = sorted(experiment.draw.sample(range(1, DEBATES * 3 * ROUNDS * 8 // 10), len(fault.events)))
         for after, event in zip(moments, fault.events, strict=True):
-            service.wait_for(lambda after=after: trial.calls_made() >= after, "no calls")  # type: ignore[misc]
-            trial.cause(event)
+            service.wait_for(lambda after=after: experiment.calls_made() >= after, "no calls")  # type: ignore[misc]
+            experiment.cause(event)
             print(
-                f"  {event.__name__} after {after} calls, in flight so far {trial.in_flight}",
+                f"  {event.__name__} after {after} calls, in flight so far {experiment.in_flight}",
                 file=sys.stderr,
                 flush=True,
             )
-        service.wait_for(trial.have_ended, f"not all runs ended: {trial.statuses()}")
-        failed = trial.statuses().count("error")
-        first = [one["status"] for one in trial.listed()]
-        for row in trial.unfinished():
+        service.wait_for(experiment.have_ended, f"not all runs ended: {experiment.statuses()}")
+        failed = experiment.statuses().count("error")
+        first = [one["status"] for one in experiment.listed()]
+        for row in experiment.unfinished():
             print(f"  {row}", file=sys.stderr)
-        while trial.resume():
-            service.wait_for(trial.have_ended, f"not all runs ended: {trial.statuses()}")
-        found = trial.listed()
+        while experiment.resume():
+            service.wait_for(experiment.have_ended, f"not all runs ended: {experiment.statuses()}")
+        found = experiment.listed()
         documents = [one for one in found if one["status"] == "done"]
         needed = sum(
-            len(trial.client.get(f"/moot/api/debates/{one['id']}/json").raise_for_status().json()["calls"])
+            len(experiment.client.get(f"/moot/api/debates/{one['id']}/json").raise_for_status().json()["calls"])
             for one in documents
         )
         return Result(
@@ -300,14 +300,14 @@ def run_fault(service: Service, fault: Fault, seed: int) -> Result:
             resumed=len(documents) - first.count("done"),
             lost=DEBATES - len({one["debate"] for one in documents}),
             listed_twice=len(found) - len({one["debate"] for one in found}),
-            repeated_calls=trial.calls_made() - needed,
-            in_flight=trial.in_flight,
+            repeated_calls=experiment.calls_made() - needed,
+            in_flight=experiment.in_flight,
             errors=failed,
         )
 
 
 def run_faults(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result | None]:
-    """Cause each fault; return its result, or None if the trial did not finish."""
+    """Cause each fault; return its result, or None if the experiment did not finish."""
     found: dict[Fault, Result | None] = {}
     with running_stub(folder / "stub", latency_ms=LATENCY) as stub, running_service(folder, stub) as service:
         for fault in faults:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.experiment import new_experiment, run_with_faults
 from tests.cluster.postgres import Server, binaries, running_postgres
-from tests.cluster.trial import new_trial, run_with_faults
 from tests.conftest import StartStub
 
 pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
@@ -23,5 +23,5 @@ def server() -> Iterator[Server]:
 
 def test_no_row_is_lost_or_done_twice(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub(latency_ms=200)
-    with new_trial(tmp_path / "trial", server, stub) as trial:
-        assert run_with_faults(trial, 20, [trial.kill, trial.restart], seed=1) == []
+    with new_experiment(tmp_path / "experiment", server, stub) as experiment:
+        assert run_with_faults(experiment, 20, [experiment.kill, experiment.restart], seed=1) == []

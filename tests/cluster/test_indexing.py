@@ -11,8 +11,8 @@ import pytest
 from moot.retrievers._corpus import read_manifest
 
 from tests.chroma_server import running_chroma
+from tests.cluster.experiment import QueueExperiment, new_experiment
 from tests.cluster.postgres import Server, binaries, running_postgres
-from tests.cluster.trial import Trial, new_trial
 from tests.commands import moot
 from tests.conftest import StartStub
 
@@ -37,8 +37,8 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def index(trial: Trial, texts: Path, name: str) -> subprocess.Popen[bytes]:
-    return trial.command("index", texts, "--corpus", name, "--embedder", ENCODER)
+def index(experiment: QueueExperiment, texts: Path, name: str) -> subprocess.Popen[bytes]:
+    return experiment.command("index", texts, "--corpus", name, "--embedder", ENCODER)
 
 
 def test_workers_complete_a_corpus_if_one_is_killed(
@@ -48,18 +48,18 @@ def test_workers_complete_a_corpus_if_one_is_killed(
     (tmp_path / "chroma").mkdir()
     with (
         running_chroma(tmp_path / "chroma") as (url, _),
-        new_trial(tmp_path / "trial", server, stub, at_once=2) as trial,
+        new_experiment(tmp_path / "experiment", server, stub, at_once=2) as experiment,
     ):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
-        trial.env["MOOT_CHROMA_URL"] = url
-        trial.start_worker()
-        trial.start_worker()
-        indexing = index(trial, texts, "entries")
-        trial.wait(lambda: bool(trial.ask("SELECT 1 FROM moot.rows WHERE status = 'running'")))
-        trial.workers[0].kill()
-        assert indexing.wait() == 0, (trial.folder / "log.txt").read_text()
+        experiment.env["MOOT_CHROMA_URL"] = url
+        experiment.start_worker()
+        experiment.start_worker()
+        indexing = index(experiment, texts, "entries")
+        experiment.wait(lambda: bool(experiment.ask("SELECT 1 FROM moot.rows WHERE status = 'running'")))
+        experiment.workers[0].kill()
+        assert indexing.wait() == 0, (experiment.folder / "log.txt").read_text()
         built = read_manifest("entries")
-        assert trial.ask("SELECT count(*) FROM moot.rows") == [(0,)]
+        assert experiment.ask("SELECT count(*) FROM moot.rows") == [(0,)]
         moot("index", texts, "--corpus", "alone", "--embedder", ENCODER)
         alone = read_manifest("alone")
         assert built is not None
@@ -71,15 +71,18 @@ def test_a_worker_that_cannot_store_says_so(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "chroma").mkdir()
-    with running_chroma(tmp_path / "chroma") as (url, _), new_trial(tmp_path / "trial", server, start_stub()) as trial:
-        unable = trial.start_worker()  # without MOOT_CHROMA_URL
-        trial.env["MOOT_CHROMA_URL"] = url
-        assert index(trial, texts, "entries").wait() == 3
-        log = " ".join((trial.folder / "log.txt").read_text().split())
+    with (
+        running_chroma(tmp_path / "chroma") as (url, _),
+        new_experiment(tmp_path / "experiment", server, start_stub()) as experiment,
+    ):
+        unable = experiment.start_worker()  # without MOOT_CHROMA_URL
+        experiment.env["MOOT_CHROMA_URL"] = url
+        assert index(experiment, texts, "entries").wait() == 3
+        log = " ".join((experiment.folder / "log.txt").read_text().split())
         assert "Set MOOT_CHROMA_URL for the workers, too. Fix this, then run the same command again" in log
-        trial.start_worker()
-        trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
-        assert index(trial, texts, "entries").wait() == 0
+        experiment.start_worker()
+        experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
+        assert index(experiment, texts, "entries").wait() == 0
         assert unable.poll() in (None, 2)  # its pieces, if it took any, went to the other worker
 
 

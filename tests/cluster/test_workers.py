@@ -15,8 +15,8 @@ from moot.cli.batch.process import Worker
 from moot.cli.queue import worker
 from moot.cli.queue.runner import WorkerWatch
 
+from tests.cluster.experiment import QueueExperiment, new_experiment
 from tests.cluster.postgres import Server, binaries, running_postgres
-from tests.cluster.trial import Trial, new_trial
 from tests.commands import moot
 from tests.conftest import StartStub
 
@@ -34,21 +34,21 @@ def server() -> Iterator[Server]:
 
 
 @contextmanager
-def changed_environment(trial: Trial, **variables: str) -> Iterator[None]:
+def changed_environment(experiment: QueueExperiment, **variables: str) -> Iterator[None]:
     """Change the environment of commands that start within this context; an empty value unsets a variable."""
-    before, trial.env = trial.env, {**trial.env, **variables}
-    trial.env = {name: value for name, value in trial.env.items() if value}
+    before, experiment.env = experiment.env, {**experiment.env, **variables}
+    experiment.env = {name: value for name, value in experiment.env.items() if value}
     yield
-    trial.env = before
+    experiment.env = before
 
 
-def log_of(trial: Trial) -> str:
-    """The log of a trial's workers, in one line."""
-    return " ".join((trial.folder / "log.txt").read_text().split())
+def log_of(experiment: QueueExperiment) -> str:
+    """The log of an experiment's workers, in one line."""
+    return " ".join((experiment.folder / "log.txt").read_text().split())
 
 
-def wait_for_workers(trial: Trial, count: int) -> None:
-    trial.wait(lambda: trial.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
+def wait_for_workers(experiment: QueueExperiment, count: int) -> None:
+    experiment.wait(lambda: experiment.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
 async def test_a_process_is_killed_even_if_the_first_task_that_ends_it_is_cancelled() -> None:
@@ -66,38 +66,38 @@ async def test_a_process_is_killed_even_if_the_first_task_that_ends_it_is_cancel
 def test_a_worker_without_a_key_leaves_its_rows_to_others(
     server: Server, start_stub: StartStub, tmp_path: Path
 ) -> None:
-    with new_trial(tmp_path / "trial", server, start_stub(latency_ms=50), silence=60) as trial:
-        with changed_environment(trial, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
-            keyless = trial.start_worker()
-        wait_for_workers(trial, 1)
-        able = trial.start_worker()
-        wait_for_workers(trial, 2)
-        batch = trial.submit(30)
-        trial.wait(lambda: batch.poll() is not None)
-        assert {row["status"] for row in trial.table()} == {"done"}
+    with new_experiment(tmp_path / "experiment", server, start_stub(latency_ms=50), silence=60) as experiment:
+        with changed_environment(experiment, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+            keyless = experiment.start_worker()
+        wait_for_workers(experiment, 1)
+        able = experiment.start_worker()
+        wait_for_workers(experiment, 2)
+        batch = experiment.submit(30)
+        experiment.wait(lambda: batch.poll() is not None)
+        assert {row["status"] for row in experiment.table()} == {"done"}
         assert keyless.wait(30) == 2
-        assert "OPENAI_API_KEY is not set" in log_of(trial)
-        assert "This worker cannot process its rows, so it ends; other workers get them." in log_of(trial)
+        assert "OPENAI_API_KEY is not set" in log_of(experiment)
+        assert "This worker cannot process its rows, so it ends; other workers get them." in log_of(experiment)
         assert able.poll() is None
 
 
 def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
-    with new_trial(tmp_path / "trial", server, start_stub(), silence=60) as trial:
-        with changed_environment(trial, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
-            keyless = trial.start_worker()
-        batch = trial.submit(30)
-        trial.wait(lambda: batch.poll() is not None)
+    with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
+        with changed_environment(experiment, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+            keyless = experiment.start_worker()
+        batch = experiment.submit(30)
+        experiment.wait(lambda: batch.poll() is not None)
         assert batch.returncode == 3
-        assert any("OPENAI_API_KEY is not set" in row["error"] for row in trial.table())
-        assert "No further row was started: all rows would fail like this one." in log_of(trial)
+        assert any("OPENAI_API_KEY is not set" in row["error"] for row in experiment.table())
+        assert "No further row was started: all rows would fail like this one." in log_of(experiment)
         assert keyless.poll() is None
-        trial.start_worker()
-        wait_for_workers(trial, 2)
+        experiment.start_worker()
+        wait_for_workers(experiment, 2)
         keyless.terminate()
         keyless.wait()
-        again = trial.submit(30)
-        trial.wait(lambda: again.poll() is not None)
-        assert {row["status"] for row in trial.table()} == {"done"}
+        again = experiment.submit(30)
+        experiment.wait(lambda: again.poll() is not None)
+        assert {row["status"] for row in experiment.table()} == {"done"}
 
 
 async def test_a_worker_waits_while_postgres_is_unavailable(
@@ -110,17 +110,17 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
     monkeypatch.setattr(worker.log, "warning", lambda text, *values: warned.append(text % values))
     monkeypatch.setattr(worker, "PATIENCE", 0.5)
     monkeypatch.setattr(worker, "CONNECT_SECONDS", 0.5)
-    with new_trial(tmp_path / "trial", server, stub, silence=60) as trial:
+    with new_experiment(tmp_path / "experiment", server, stub, silence=60) as experiment:
         working = asyncio.create_task(worker.QueueWorker(server.url, 1, 4, 60).work(drain=False))
         started = "SELECT 1 FROM procrastinate_workers"
-        await asyncio.to_thread(trial.wait, lambda: bool(trial.ask(started)) or working.done())
+        await asyncio.to_thread(experiment.wait, lambda: bool(experiment.ask(started)) or working.done())
         await asyncio.to_thread(server.stop)
-        await asyncio.to_thread(trial.wait, lambda: "has been unreachable" in str(warned) or working.done())
+        await asyncio.to_thread(experiment.wait, lambda: "has been unreachable" in str(warned) or working.done())
         await asyncio.to_thread(server.start)
         assert not working.done()
-        batch = trial.submit(5)
-        await asyncio.to_thread(trial.wait, lambda: batch.poll() is not None)
-        assert {row["status"] for row in trial.table()} == {"done"}
+        batch = experiment.submit(5)
+        await asyncio.to_thread(experiment.wait, lambda: batch.poll() is not None)
+        assert {row["status"] for row in experiment.table()} == {"done"}
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
@@ -138,12 +138,12 @@ def test_the_absence_of_workers_is_reported_each_time_it_begins() -> None:
 
 
 def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
-    with new_trial(tmp_path / "trial", server, start_stub(), silence=60) as trial:
-        batch = trial.submit(3)
-        trial.wait(lambda: "No worker takes rows from the queue" in log_of(trial))
-        trial.start_worker()
-        trial.wait(lambda: batch.poll() is not None)
-        assert {row["status"] for row in trial.table()} == {"done"}
+    with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
+        batch = experiment.submit(3)
+        experiment.wait(lambda: "No worker takes rows from the queue" in log_of(experiment))
+        experiment.start_worker()
+        experiment.wait(lambda: batch.poll() is not None)
+        assert {row["status"] for row in experiment.table()} == {"done"}
         shown = moot("batch", "status", "--queue", server.url).stdout
         assert "9 calls" in shown
         assert "no price known for 3 rows" in " ".join(shown.split())

@@ -28,7 +28,7 @@ def install_tutorial(folder: Path) -> Path:
     return target
 
 
-def declare(folder: Path, package: str, module: str = "", **entry_points: str) -> None:
+def write_package(folder: Path, package: str, module: str = "", **entry_points: str) -> None:
     """Write a package into a folder, with metadata like pip's.
 
     Args:

@@ -21,7 +21,7 @@ from moot.retrievers._search import about_source
 
 from tests.commands import moot
 from tests.conftest import free_port
-from tests.installed.package import declare
+from tests.installed.package import write_package
 
 RING = """
 from moot.nodes import Debate, RoundsSettings, agent_node, agents_needs, compare_node, consensus_or_rounds
@@ -66,8 +66,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
-    def declare_and_clear_caches(package: str, module: str = "", **entry_points: str) -> None:
-        declare(tmp_path, package, module, **entry_points)
+    def write_package_and_clear_caches(package: str, module: str = "", **entry_points: str) -> None:
+        write_package(tmp_path, package, module, **entry_points)
         packages.append(package)
         invalidate_caches()
         for kind, known in (("graph", registry), ("source", search), ("benchmark", catalogue)):
@@ -75,7 +75,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             monkeypatch.setattr(own, "_points", Plugins(kind, (), "invalid_setting")._points)
             monkeypatch.setattr(own, "_loaded", {})
 
-    yield declare_and_clear_caches
+    yield write_package_and_clear_caches
     for package in packages:
         sys.modules.pop(package, None)
 

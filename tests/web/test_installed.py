@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import running_stub
-from tests.installed.package import declare, install_tutorial
+from tests.installed.package import install_tutorial, write_package
 from tests.web.conftest import Served, serve
 from tests.web.test_browser import SUPPORTED, start, stored_document
 
@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The server, with the tutorial's package and one that cannot be imported."""
     folder = tmp_path_factory.mktemp("installed")
     target = install_tutorial(folder)
-    declare(target, "torn", "import no_such_module", graph="torn = torn:graph")
+    write_package(target, "torn", "import no_such_module", graph="torn = torn:graph")
     with running_stub(folder / "stub", ANSWERS) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(target))
         yield from serve(folder, stub.url)

@@ -32,13 +32,13 @@ POISON = {
 }
 """The graph and the settings of these rows."""
 SILENCE = 3.0
-"""Seconds without a heartbeat after which a worker loses its rows, in trials."""
+"""Seconds without a heartbeat after which a worker loses its rows, in experiments."""
 LIMIT = 600.0
-"""Seconds that a trial may take."""
+"""Seconds that an experiment may take."""
 
 
 @dataclass
-class Trial:
+class QueueExperiment:
     """A batch and its workers.
 
     Args:
@@ -62,7 +62,7 @@ class Trial:
         self.postgres = Postgres(self.server.url)
         self.postgres.prepare()
         self.ask("UPDATE moot.about SET silence = %s * interval '1 second'", self.silence)
-        self.ask("DELETE FROM moot.workers")  # an earlier trial has killed them
+        self.ask("DELETE FROM moot.workers")  # an earlier experiment has killed them
         self._stack = ExitStack()
         self.env = {**os.environ, "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "none"}
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
@@ -169,57 +169,61 @@ class Trial:
 
 
 @contextmanager
-def new_trial(
+def new_experiment(
     folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8, silence: float = SILENCE
-) -> Iterator[Trial]:
-    """A trial in a new folder."""
+) -> Iterator[QueueExperiment]:
+    """An experiment in a new folder."""
     folder.mkdir()
-    found = Trial(folder, server, stub, at_once, silence)
+    found = QueueExperiment(folder, server, stub, at_once, silence)
     try:
         yield found
     finally:
         found.end()
 
 
-def run_with_faults(trial: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
+def run_with_faults(
+    experiment: QueueExperiment, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int
+) -> list[str]:
     """Run a batch of rows, one of them poisoned, with two workers during faults; return the deviations.
 
     Args:
-        trial: the trial.
+        experiment: the experiment.
         rows: the number of rows.
         faults: the faults, each caused after a random number of finished rows.
         seed: the seed of the random numbers.
     """
     draw = random.Random(seed)
-    trial.start_worker()
-    trial.start_worker()
-    batch = trial.submit(rows, poison=DEADLY)
+    experiment.start_worker()
+    experiment.start_worker()
+    batch = experiment.submit(rows, poison=DEADLY)
     for after, fault in zip(
         sorted(draw.sample(range(1, rows * 9 // 10), len(faults))), draw.sample(faults, len(faults)), strict=True
     ):
-        trial.wait(lambda after=after: trial.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
+        experiment.wait(lambda after=after: experiment.ended() >= after or batch.poll() is not None)  # type: ignore[misc]
         fault(draw)
         print(f"{fault.__name__} after {after} rows", file=sys.stderr, flush=True)
-    trial.wait(lambda: batch.poll() is not None)
-    return deviations(trial, rows)
+    experiment.wait(lambda: batch.poll() is not None)
+    return deviations(experiment, rows)
 
 
-def deviations(trial: Trial, rows: int) -> list[str]:
+def deviations(experiment: QueueExperiment, rows: int) -> list[str]:
     """Describe each deviation of a finished batch, of which one row is poisoned, from the expected result."""
-    table, found = trial.table(), []
+    table, found = experiment.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):
         found.append(f"rows: {dict(statuses)}")
     lost = [row for row in table if row["status"] == "failed" and row["claim"] != DEADLY]
     found += [f"{row['claim']}: {row['error']}" for row in lost]
-    documents = [json.loads((trial.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
+    documents = [
+        json.loads((experiment.folder / "out" / row["document"]).read_text()) for row in table if row["document"]
+    ]
     found += [f"no verdict: {document['id']}" for document in documents if document["status"] != "done"]
     if len({document["id"] for document in documents}) != rows - 1:
         found.append("two rows have the same document")
-    [[many]] = trial.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
+    [[many]] = experiment.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
     # The poisoned row kills a process that works on other rows, too.
-    if trial.repeated() > (trial.killed + 1) * trial.at_once:
-        found.append(f"repeated calls: {trial.repeated()}")
+    if experiment.repeated() > (experiment.killed + 1) * experiment.at_once:
+        found.append(f"repeated calls: {experiment.repeated()}")
     return found
