@@ -6,7 +6,7 @@ SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
-# Without cached bytecode, each process of the tests compiles hundreds of modules again.
+# Python must cache bytecode: otherwise each process of the tests compiles hundreds of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo demo-eval test check docs bench speed faults cluster service clean
@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/moot verify "$(DEMO_CLAIM)"
 
 demo-eval: setup
-	@echo "The replies are random (fake:1): this shows the way from claims to a report, and measures no model."
+	@echo "The replies are random (fake:1): this shows the steps from claims to a report, and measures no model."
 	$(BIN)/moot eval run --task claims=retrievers/demo/claims.jsonl --model fake:1 --logs $(DEMO)/logs \
 		--graph tool_mad --graph rag --graph self_consistency --graph multi_agent_voting
 	$(BIN)/moot eval compare $(DEMO)/logs --out $(DEMO)/report
