@@ -263,7 +263,7 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
 def forget_loops(ended: bool = True) -> None:
     """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false.
 
-    Otherwise their HTTP sessions would warn that they were not closed.
+    Their exceptions are ignored from then on, because HTTP sessions that were not closed would warn of it.
     """
     _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:

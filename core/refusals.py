@@ -96,8 +96,18 @@ def too_slow(endpoint: Endpoint, model: str) -> WorldError:
     )
 
 
+def broken_off(endpoint: Endpoint) -> WorldError:
+    """The error for a connection that was closed within an answer."""
+    return WorldError(
+        f"{endpoint.display_url} closed the connection before its answer was complete. See its log.",
+        kind="unreachable",
+        retryable=True,
+        may_cost=True,
+    )
+
+
 def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False) -> WorldError:
-    """The error for a request without an answer, or with an incomplete one.
+    """The error for a request without an answer.
 
     Args:
         endpoint: the endpoint.

@@ -29,7 +29,7 @@ from moot.core.endpoint import (
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
-from moot.core.refusals import explain_error, explain_status, too_slow, unreachable, unreadable
+from moot.core.refusals import broken_off, explain_error, explain_status, too_slow, unreachable, unreadable
 
 LONGEST_REPLY = 16 * 2**20
 """Most bytes of a reply, decompressed."""
@@ -128,7 +128,7 @@ class Connection:
         """The error for a request that got no complete answer."""
         aiohttp = imported("aiohttp")
         if isinstance(error, aiohttp.ClientPayloadError):
-            return unreachable(self.endpoint, ConnectionError("its answer ended early"), may_cost=True)
+            return broken_off(self.endpoint)
         connected = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
         if self.proxy:
             error = ConnectionError(f"through the proxy {without_user(self.proxy)}: {error.__cause__ or error}")

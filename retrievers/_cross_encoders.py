@@ -30,7 +30,7 @@ class CrossScorer(LocalModel):
         similarities = await self.run(self._predict, [(text, other) for other in others])
         if not all(map(math.isfinite, similarities)):
             raise WorldError(
-                f"The cross-encoder {self.name} returned a value that is not a number.", kind="bad_response"
+                f"The cross-encoder {self.name} returned a value that is not a finite number.", kind="bad_response"
             )
         return similarities
 

@@ -42,8 +42,8 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
 
     An origin is a registered domain (by the public suffix list: ``news.bbc.co.uk`` belongs to ``bbc.co.uk``). In
     `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; all pages and headings of a file
-    belong to one document. Near-duplicates from different origins share one origin. If a piece was found at several
-    places, these share one origin, too.
+    belong to one document. Origins are joined if they have near-duplicates, or if one piece was found at both: then all
+    pieces of both have one origin.
 
     Args:
         pieces: the evidence.
@@ -51,7 +51,7 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
         in_parts: whether each heading of a file is a separate origin.
 
     Returns:
-        A readable name of the origin for each id. If several origins are joined, the name of the first one.
+        A readable name of the origin for each id. If several origins are joined, it is the name of one of them.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
     names = [origin_names(piece, in_parts=in_parts) for piece in known]

@@ -327,7 +327,7 @@ class WebRetriever(ABC):
         self.last_day = last_day(published_before)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The source's first ``k`` results with text.
+        """Those of the source's first ``k`` results (at most `most_results`) that have text.
 
         Raises:
             UserError, WorldError: the source refused the search, or failed.

@@ -27,7 +27,7 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
         patch.setattr(asyncio, "create_subprocess_exec", start_async)
         patch.setattr(sys, "stdin", io.StringIO(typed))
         patch.setattr(langsmith, "level", langsmith.level)
-        patch.setattr(Threads, "busy", False)  # if a thread is busy, a command ends its process, here that of the tests
+        patch.setattr(Threads, "busy", False)  # with a busy thread, the command would end this process
         try:
             run()
             code = 0

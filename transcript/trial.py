@@ -175,7 +175,9 @@ class TrialWords(Words):
         if turn["ended"]:
             share = turn["scores"].get("redundancy") or 0.0
             why = {
-                "redundancy": f"{share:.0%} of it is redundant (above {self.settings.redundant_share:.0%})",
+                "redundancy": (
+                    f"{share:.0%} of the new evidence is redundant (above {self.settings.redundant_share:.0%})"
+                ),
                 "retrievals": f"it has made all {count_with_noun(self.settings.max_retrievals, 'retrieval')}",
                 "relevance_gain": f"it gained less than {self.settings.relevance_gain} in relevance",
             }

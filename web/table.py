@@ -91,7 +91,10 @@ class Table:
         return {REQUEST_KEY: name}
 
     def run_arguments(self, request: RunRequest) -> dict[str, Any]:
-        """Arguments of `runs.create` with a request's metadata; Aegra passes on only the config's metadata."""
+        """Arguments of `runs.create` with a request's metadata.
+
+        Aegra, which runs `moot service`, passes on only the metadata of the config.
+        """
         metadata = self.metadata(request)
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
@@ -157,7 +160,10 @@ def user_key(key: str, person: str | None) -> str:
 
 
 def write_document(session: Session) -> str | None:
-    """Writes a debate's document, partial if the debate is unfinished; returns its path, None without a document."""
+    """Writes a debate's document, a partial one if the debate is unfinished; returns its path.
+
+    A search for claims has no document: only its cost is recorded, and None is returned.
+    """
     run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
     if document is None:

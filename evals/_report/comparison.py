@@ -226,7 +226,7 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
 def _system_key(run: LoggedRun) -> str:
     """A key of everything that the runs of a system share; the label is part of it only if the log names no graph.
 
-    Runs with different seeds may have used different endpoints, but not different corpora or prompts.
+    The seed and the endpoints are not part of it: runs of one system may differ in them.
     """
     parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
     settings = {key: value for key, value in run.settings.items() if key != "seed"}

@@ -260,7 +260,7 @@ def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
 
 
 def _front_line(best: Sequence[tuple[float, float]]) -> str:
-    """The line of the front: horizontal at each score until a more expensive system is better."""
+    """The front as an SVG path: from each point to the right at its score, then up to the next point."""
     (x, y), *more = best
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
 

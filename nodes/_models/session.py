@@ -189,7 +189,10 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def count_earlier_steps(self, seed: int, place: Any) -> int:
-        """The number of earlier steps of the run that used this seed; calls of one step may share a seed."""
+        """The number of other places of the run that used this seed before this place, which is then recorded.
+
+        A place is a question, its step and its repetition. Calls of one place share the seed.
+        """
         places = self._seeded.setdefault(seed, {})
         return places.setdefault(place, len(places))
 

@@ -286,7 +286,7 @@ SENDING_THREAD = "moot-scores"
 
 
 def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
-    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), and its subject; nulls are left out."""
+    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), and a comment; nulls are left out."""
     for agent, scores in document["scores"].items():
         yield from ((key, score, agent) for key, score in scores.items() if score is not None)
     for key, most in SCALES.items():

@@ -197,7 +197,7 @@ def _premises_turn(state: State) -> Turn:
 
 
 def _propose_answers(state: State, struck: set[str]) -> dict[str, Any]:
-    """Proposes another round after the answers of the last one."""
+    """The answers of the last round, for the person who may make a remark before the next round."""
     last = max((turn["round"] for turn in state["turns"]), default=0)
     answers = [
         (t["agent"], t.get("answer"), t.get("rationale") or t.get("argument"))

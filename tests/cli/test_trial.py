@@ -125,7 +125,7 @@ SCORES = [
 FINDS_NOTHING_NEW = [
     ("defense", "asks", "anything #Definition"),
     ("defense", "finds", "1 piece; none joins the record (mean novelty 0.00)"),
-    ("defense", "searches", "no more: 100% of it is redundant (above 70%)"),
+    ("defense", "searches", "no more: 100% of the new evidence is redundant (above 70%)"),
 ]
 
 

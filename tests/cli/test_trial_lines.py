@@ -74,7 +74,7 @@ def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> N
 @pytest.mark.parametrize(
     ("ended", "words"),
     [
-        ("redundancy", "67% of it is redundant (above 60%)"),
+        ("redundancy", "67% of the new evidence is redundant (above 60%)"),
         ("retrievals", "it has made all 4 retrievals"),
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],

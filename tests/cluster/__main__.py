@@ -110,7 +110,7 @@ def _seconds_between_ends(experiment: QueueExperiment) -> float | None:
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Measure the processor time that a row costs in addition to its debate: to queue, assign and end it."""
+    """Measure the processor time of a row in the worker's own process, which assigns rows and does not run them."""
     rows = 400
     with new_experiment(folder, server, stub, at_once=16) as experiment:
         worker = experiment.start_worker()

@@ -112,7 +112,7 @@ class ServiceExperiment:
         return len(asked)
 
     def cause(self, event: Callable[[ServiceExperiment], None]) -> None:
-        """Cause an event, and count the calls in flight."""
+        """Add the number of calls in flight to ``in_flight``, then cause an event."""
         stats = self.service.stub.url.removesuffix("/v1") + "/stub/stats"
         self.in_flight += int(httpx.get(stats).json()["in_flight"])
         event(self)

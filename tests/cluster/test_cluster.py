@@ -1,4 +1,4 @@
-"""A sample of `make cluster`: rows over two workers, of which one is killed, during a restart of Postgres."""
+"""A sample of `make cluster`: two workers run rows while one of them is killed, and Postgres is restarted."""
 
 from __future__ import annotations
 

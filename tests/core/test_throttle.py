@@ -281,7 +281,7 @@ def test_calls_that_wait_for_the_end_of_a_long_wait_are_not_sent_during_the_next
     assert len(model.sent) == 2
 
 
-def test_a_queued_call_waits_for_the_last_minute_of_a_long_wait() -> None:
+def test_a_call_whose_turn_comes_during_a_long_wait_waits_for_its_end() -> None:
     gate, limits, sent = Limiter(), Limits(max_concurrency=2), list[float]()
 
     async def refuse_first() -> None:

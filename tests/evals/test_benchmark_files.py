@@ -300,7 +300,7 @@ def test_scifacts_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.Monk
     assert items[0].gold_evidence == {"sets": [[["4", 0], ["4", 1]], [["5", 3]]], "documents": ["4", "5"]}
 
 
-def test_labels_from_the_hub_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_numbers_from_the_hub_are_replaced_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows(
         {"uid": f"u{n}", "claim": f"x{n}", "label": n, "num_hops": 3, "supporting_facts": []} for n in (0, 1, -1)
     )

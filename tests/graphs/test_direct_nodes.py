@@ -79,7 +79,7 @@ async def test_a_nodes_context_variables_stay_inside_and_its_config_is_available
     assert SEEN.get() == ""
 
 
-async def test_a_callback_inside_a_node_receives_its_calls() -> None:
+async def test_a_callback_of_a_runnable_inside_a_node_receives_only_that_run() -> None:
     handler = StartedRuns()
 
     async def call_within(state: Any, run: Any) -> dict[str, Any]:

@@ -406,7 +406,7 @@ def test_equal_expressions_are_recognised(one: str, other: str, same: bool) -> N
         ("50%", "50", True),
     ],
 )
-def test_numbers_are_equal_unless_value_or_unit_differs(one: str, other: str, same: bool) -> None:
+def test_numbers_are_equal_unless_their_values_or_known_units_differ(one: str, other: str, same: bool) -> None:
     task = make_task("number")
     read = [read_answer(task, text) for text in (one, other)]
     assert read[0]

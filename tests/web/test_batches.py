@@ -119,7 +119,7 @@ def test_the_time_of_the_remaining_rows_is_estimated(statuses: list[str], second
 
 
 def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint) -> None:
-    """The server that continues the first batch is stopped during the second."""
+    """The first server is killed in a batch; the second finishes it, and is stopped in the next one."""
     claims = [f"Claim {number}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())

@@ -134,7 +134,7 @@ def test_variables_are_set_and_the_studio_option_is_announced_at_start(
     assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")
 
 
-def test_listening_on_all_addresses_needs_named_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_on_all_addresses_asks_for_its_allowed_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_ALLOWED_HOSTS", "")
     assert "MOOT_ALLOWED_HOSTS" in announcement("http://localhost:2024", "0.0.0.0")
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""Debates of a server that is killed, stopped, or not watched: none is lost, and equal requests share one debate."""
+"""Debates without a client, or whose server is stopped or killed, are not lost; equal requests share one debate."""
 
 from __future__ import annotations
 
