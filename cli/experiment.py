@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from moot.cli.output import write_document
+from moot.core.words import count_with_noun
 from moot.evals._runs.experiment import experiment_of, send_experiment
-from moot.transcript.line import count_with_noun
 from rich.console import Console
 
 

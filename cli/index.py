@@ -11,13 +11,13 @@ from pathlib import Path
 
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
+from moot.core.words import count_with_noun
 from moot.retrievers import index_passages, read_passages
 from moot.retrievers._corpus import check_own_name
 from moot.retrievers._documents.fetch import is_url
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._files import read_page
 from moot.retrievers._filling import Fill, fill_in_process
-from moot.transcript.line import count_with_noun
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -15,6 +15,7 @@ from moot.cli.options import parse_pairs
 from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.errors import UserError
+from moot.core.words import count_with_noun
 from moot.evals._runs.plan import Plan, make_plan, read_plan
 from moot.evals._runs.reference import moot_metadata
 from moot.evals._runs.run import Limits, run_plan
@@ -23,7 +24,7 @@ from moot.evals._stats.outcomes import is_model_fault
 from moot.graphs import load_graph
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import paid_calls
-from moot.transcript.line import count_with_noun, format_duration
+from moot.transcript.line import format_duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table

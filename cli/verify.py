@@ -20,13 +20,13 @@ from moot.cli.signals import Stop, Threads, end_now
 from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
+from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
 from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
 from moot.transcript.end import control_lines, control_start
-from moot.transcript.line import count_with_noun
 from moot.transcript.report.summary import summarised
 from moot.web.debates import history_is_on, store_locally
 from rich.console import Console

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import Equal
@@ -25,7 +26,7 @@ from moot.nodes._texts.verdict import (
     verdict_line,
 )
 from moot.retrievers._evidence import clean
-from moot.transcript.line import Line, count_with_noun, format_duration, has_rounds, line, list_of, on_page, own_line
+from moot.transcript.line import Line, format_duration, has_rounds, line, list_of, on_page, own_line
 
 WARNINGS = "Warnings:"
 """The heading of the warnings."""

@@ -72,11 +72,6 @@ def on_page(piece: Mapping[str, Any]) -> str:
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
-def count_with_noun(count: int, noun: str) -> str:
-    """A number with its noun: ``1 call``, ``1,200 calls``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def format_duration(seconds: float) -> str:
     """A duration in words: ``4.2 s``, ``35 s``, ``2 min 5 s``, ``1 h 5 min``, ``2 days 3 h``."""
     whole = round(seconds)

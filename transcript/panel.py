@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.nodes._texts.calibrated import calibration_basis
 from moot.transcript.end import (
     ShownReasons,
@@ -16,7 +17,7 @@ from moot.transcript.end import (
     reasons,
     robustness_lines,
 )
-from moot.transcript.line import Line, count_with_noun, line, list_of, own_line
+from moot.transcript.line import Line, line, list_of, own_line
 
 WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that wins with a verdict."""

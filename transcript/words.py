@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.nodes._records.entries import PERSON, RoundRecord, Task, Turn, Vote
 from moot.nodes._records.reducers import merge_rounds, merge_turns
 from moot.nodes._runtime.settings import Settings
@@ -18,7 +19,6 @@ from moot.retrievers._evidence import clean
 from moot.transcript.end import verdict
 from moot.transcript.line import (
     Line,
-    count_with_noun,
     has_rounds,
     line,
     on_page,

@@ -18,6 +18,7 @@ from moot.core.config import usual_settings, value_of
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import check_writable, write_atomically, write_error
+from moot.core.words import count_with_noun
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article
@@ -28,7 +29,6 @@ from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words
-from moot.transcript.line import count_with_noun
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text

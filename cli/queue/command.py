@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from moot.cli.batch.command import Queue
 from moot.cli.parameters import DebatesAtOnce, Workers
-from moot.transcript.line import count_with_noun
+from moot.core.words import count_with_noun
 
 
 def worker(

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.core.errors import UserError
+from moot.core.words import count_with_noun
 from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
 from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
-from moot.transcript.line import count_with_noun
 
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")

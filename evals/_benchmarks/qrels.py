@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from moot.core.words import count_with_noun
 from moot.graphs._registry import suggest
 from moot.retrievers import Passage, UserError, read_passages
-from moot.transcript.line import count_with_noun
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 Scope = Literal["own", "union"]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from moot.core.errors import UserError
+from moot.core.words import count_with_noun
 from moot.evals._benchmarks.records import InvalidRecord, Item, Reading, Record, SkippedRecord
 from moot.evals._benchmarks.records_files import invalid
 from moot.nodes._texts.answers import LONGEST_ANSWER, read_answer
 from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
-from moot.transcript.line import count_with_noun
 
 SHOWN = 3
 """Maximum number of places that a note names."""

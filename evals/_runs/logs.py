@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.words import count_with_noun
 from moot.evals._benchmarks.catalogue import Benchmark, load_benchmark
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals._stats.measures import load_extra
@@ -20,7 +21,6 @@ from moot.evals._stats.official import drop_uncomputable
 from moot.evals._stats.outcomes import Document
 from moot.nodes._runtime.state import VerdictOutput
 from moot.retrievers._evidence import clean
-from moot.transcript.line import count_with_noun
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 

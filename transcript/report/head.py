@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason
 from moot.transcript.end import is_tied, no_verdict_reason
-from moot.transcript.line import count_with_noun, list_of
+from moot.transcript.line import list_of
 from moot.transcript.panel import votes_for
 from moot.transcript.report.codes import (
     ANSWERS,

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_title
 from moot.nodes._models.equal_cost import BUDGET_NAMES
@@ -15,7 +16,7 @@ from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_evidence
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, control_lines
-from moot.transcript.line import count_with_noun, format_duration, has_rounds, list_of
+from moot.transcript.line import format_duration, has_rounds, list_of
 from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.nodes._steps.compare import METRICS
 from moot.retrievers._evidence import clean
 from moot.transcript.document import lines
-from moot.transcript.line import Line, count_with_noun, list_of
+from moot.transcript.line import Line, list_of
 from moot.transcript.report.codes import CODES, words_for
 from moot.transcript.report.head import Chip, chip_of, turn_chip
 from moot.transcript.report.names import Names

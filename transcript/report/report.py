@@ -15,10 +15,11 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from moot.core.words import count_with_noun
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
 from moot.transcript.document import checked_parts
-from moot.transcript.line import count_with_noun, list_of
+from moot.transcript.line import list_of
 from moot.transcript.report import head
 from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
 from moot.transcript.report.method import command, not_in_command, run_facts

@@ -112,7 +112,7 @@ async def show_batch(request: Request) -> Any:
 
 async def list_batches(request: Request) -> Any:
     """The latest batches, each with the numbers of its claims by status and answer."""
-    found = []
+    found: list[dict[str, Any]] = []
     for id in await run_in_threadpool(storage.ids):
         if len(found) == MOST_LISTED:
             break

@@ -12,11 +12,11 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError, WorldError
+from moot.core.words import count_with_noun
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings
-from moot.transcript.line import count_with_noun
 from moot.web.caller import DATABASE, caller_client, current_user, public_text
 from moot.web.checks import RUN_ROUTES, assistant, replay, settings_in
 from moot.web.guard import is_own

@@ -108,7 +108,7 @@ class BatchPage {
     sync(
       this.acts,
       [
-        found.going && act("Stop", "stop", {}),
+        batch.going && act("Stop", "stop", {}),
         !batch.going && left > 0 && act("Go on", "go-on", {}, "main"),
         counts.failed > 1 && act("Try all failed claims again", "go-on", { failed: true }),
         { key: "csv", state: 0, make: () => h("a", { class: "btn slim", href: `${ROUTE}/${this.id}/csv`, download: "" }, "Table (CSV)") },
