@@ -24,7 +24,7 @@ RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Control:
-    """A control to run after a debate. ``equal`` is the measure in which the two cost the same."""
+    """A control to run after a debate. ``equal`` is the measure in which it costs the same as the debate."""
 
     name: str
     equal: Equal

@@ -109,7 +109,7 @@ def check_models(settings: Settings) -> None:
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
-    """Whether a debate of this moot version has these settings. Its ceilings may differ unless it is done."""
+    """Whether a debate has this version of moot and these settings. Its ceilings may differ unless it is done."""
     if debate.status != "done":
         settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == settings

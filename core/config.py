@@ -1,6 +1,7 @@
 """Defaults for settings: a configuration file, environment variables that override it, and a named `.env` file.
 
-The file is ``config.toml`` in ``$MOOT_HOME``, else in the user's configuration folder. It never holds a secret.
+The configuration file is ``config.toml`` in ``$MOOT_HOME``, else in the user's configuration folder. It never holds a
+secret.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def read_config() -> dict[str, Any]:
     """The values in the file; empty if there is no file. Blocking.
 
     Raises:
-        UserError: the file cannot be read, is not valid TOML, or sets an unknown key or a secret.
+        UserError: the file cannot be read, is not valid TOML, or has a key or a value that `checked_value` refuses.
     """
     file = config_file()
     try:
@@ -89,7 +90,7 @@ def checked_value(name: str, value: Any) -> Any:
     """The value, checked and converted to the type of its key; numbers may be given as strings.
 
     Raises:
-        UserError: the key is unknown, the value has the wrong type, or the key or the value is a secret.
+        UserError: the key is unknown, the value is empty or has the wrong type, or one of them is a secret.
     """
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):
@@ -140,7 +141,7 @@ def write_config(values: dict[str, Any]) -> Path:
 
 
 def values() -> Iterator[tuple[str, Value]]:
-    """Every key with its value and the value's origin. Blocking.
+    """Every key with its value and the value's source. Blocking.
 
     Raises:
         UserError: as `read_config`, or an environment variable holds a value that its key does not accept.
@@ -183,7 +184,7 @@ def load_env_file(named: Path | None) -> None:
         named: the file; by default the value of ``env_file``, if it is set.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be read; or as `read_config`, if no file is named.
     """
     default = os.environ.get(KEYS["env_file"].variable, "").strip() or (
         None if named else read_config().get("env_file")

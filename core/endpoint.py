@@ -67,7 +67,8 @@ def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, from the environment.
 
     Raises:
-        UserError: the provider is unknown, or it is OpenAI at its usual address and the key is missing.
+        UserError: the provider is unknown, its address or its key is invalid, or the key is missing and the address is
+            OpenAI's own.
     """
     found = PROVIDERS.get(provider)
     if found is None:
@@ -81,7 +82,7 @@ def find_endpoint(provider: str) -> Endpoint:
 
 
 replaying: ContextVar[bool] = ContextVar("replaying", default=False)
-"""Whether the debate is a replay: it sends no requests, so it needs no key."""
+"""Whether the debate is a replay. A replay sends no requests, so it needs no key."""
 
 
 @lru_cache(maxsize=256)
@@ -188,8 +189,9 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 
 async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """As `once_per_loop`, with a coroutine that creates the value. Concurrent callers wait for it; errors are not
-    cached.
+    """As `once_per_loop`, with a coroutine that creates the value.
+
+    Concurrent callers wait for the same coroutine; its errors are not cached.
     """
     values = _loop_values()
 
@@ -263,7 +265,8 @@ async def http_client(timeout: float, base_url: str, model: str) -> Any:
 def forget_loops(ended: bool = True) -> None:
     """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false.
 
-    Their exceptions are ignored from then on, because HTTP sessions that were not closed would warn of it.
+    The exception handlers of these loops then do nothing; else each HTTP session that was not closed would cause a
+    warning.
     """
     _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
@@ -273,10 +276,10 @@ def forget_loops(ended: bool = True) -> None:
 
 
 async def close_clients() -> None:
-    """Closes the running loop's HTTP clients (keys that begin with "http") before the loop ends."""
+    """Closes the running loop's HTTP clients (values whose keys begin with "http") before the loop ends."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     _loop_cache.forget()
-    for key, value in [*values.items()]:  # a value whose creation fails meanwhile removes itself
+    for key, value in [*values.items()]:  # a copy: a value whose creation fails removes itself
         if key[0].startswith("http"):
             client = await value
             await (client.aclose() if hasattr(client, "aclose") else client.close())

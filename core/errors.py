@@ -166,7 +166,7 @@ class WorldError(MootError):
 
 
 class ReplyError(WorldError):
-    """A model answered twice without a usable reply; ``kind`` is the outcome of the last reply."""
+    """A model gave no usable reply; ``kind`` is the outcome of the last reply."""
 
     def __init__(self, detail: str, outcome: Outcome) -> None:
         super().__init__(detail, kind=outcome, retryable=True)
@@ -184,11 +184,11 @@ class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
 
 
 BUDGET_EXHAUSTED = "budget_exhausted"
-"""The kind of `BudgetExhausted`, and the outcome of a turn whose speaker was not asked, or not awaited."""
+"""The kind of `BudgetExhausted`, and the outcome of a turn if its speaker was not asked or its reply not awaited."""
 
 
 def copy_error(error: Exception) -> Exception:
-    """A copy of a MootError for one of several waiting callers, because each adds its own traceback.
+    """A copy of a MootError for one of several callers that raise it, because each adds its own traceback.
 
     Other errors are returned unchanged.
     """

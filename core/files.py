@@ -28,8 +28,8 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
     """Writes a file atomically: after a crash it has its old content or its new content. Blocking.
 
     The content is written to a new file in the same folder and synced to the disk; then the new file replaces the old
-    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. If it is a link, its target is
-    written.
+    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. If the path is a link, the
+    link's target is written.
 
     Args:
         path: the file; its folder exists.
@@ -70,8 +70,8 @@ def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Itera
         file: the name of a file in the folder that must be writable; empty for none.
 
     Raises:
-        UserError: another process has locked the folder, or it cannot be created or written to.
-        WorldError: the disk is full.
+        UserError: another process has locked the folder, or the folder or the file cannot be written.
+        WorldError: a file is named, and the disk is full or fails.
     """
     from filelock import FileLock, Timeout
 
@@ -100,7 +100,7 @@ def check_writable(file: Path) -> None:
 
     Raises:
         UserError: it cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails.
     """
     try:
         if not file.parent.is_dir():
@@ -115,7 +115,7 @@ def check_writable(file: Path) -> None:
 
 
 def write_error(file: Path | str, error: OSError) -> MootError:
-    """The error for a file that could not be written: a WorldError if the disk is full or damaged."""
+    """The error for a file that could not be written: a WorldError if the disk is full or fails."""
     if error.errno in DISK_ERRORS:
         detail = f"{file} cannot be written ({error.strerror}). Free disk space, or name a file on another disk."
         return WorldError(detail, kind="not_written")
@@ -136,7 +136,7 @@ def check_home(what: str, part: str = "") -> None:
 
     Raises:
         UserError: it cannot be written.
-        WorldError: its disk is full.
+        WorldError: its disk is full or fails.
     """
     folder = moot_home() / part
     try:
@@ -147,7 +147,7 @@ def check_home(what: str, part: str = "") -> None:
 
 
 def storage_error(what: str, folder: Path, error: OSError) -> MootError:
-    """The error for data that cannot be stored in the home or in a subfolder: a WorldError if the disk is full."""
+    """The error for data that cannot be stored in the home folder: a WorldError if the disk is full or fails."""
     text = f"{what} cannot be stored in {folder} ({error.strerror})."
     if error.errno in DISK_ERRORS:
         return WorldError(f"{text} Free disk space, or set MOOT_HOME to a folder on another disk.", kind="not_written")

@@ -106,9 +106,10 @@ class Plugins:
         return UserError(f"{text}, but {redact(why)[:LONGEST_REASON]}.", kind=self._error)
 
     def version(self, name: str) -> str:
-        """The package of a plugin, the package's version, and a digest of its code.
+        """The package of a plugin, the package's version, and a digest of the plugin's code, separated by spaces.
 
-        The digest covers all Python and Markdown files of the package, because code may change without a new version.
+        The digest covers all Python and Markdown files of the plugin's top-level module, because code may change
+        without a new version.
         """
         point = self.entry_point(name)
         spec = find_spec(point.module.partition(".")[0])

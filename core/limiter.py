@@ -1,7 +1,8 @@
 """One limiter for each endpoint, and the retry loop that uses it.
 
-All calls of an event loop to one endpoint share its `Limiter`: chat models, embeddings and web sources. A refusal of
-one call (HTTP 429, Retry-After) applies to all.
+All calls of an event loop to one endpoint share its `Limiter`: chat models, embeddings and web sources. If one call is
+refused (HTTP 429) or asked to wait (Retry-After), all wait. A long wait stops only the calls of the same model or
+source.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class Share(Protocol):
     """Most concurrent calls of all processes together."""
 
     def request_more(self) -> None:
-        """Requests a larger share, because more calls wait than are granted."""
+        """Requests a larger share, because this process could run more calls than are granted."""
         ...
 
     def report_wait(self, seconds: float, pace: float) -> None:
         """Reports a wait, so that no process calls the endpoint for this many seconds.
 
-        ``pace`` is the pace of this process, in calls per second, when it was refused; 0 if the endpoint asked for a
-        wait without refusing calls.
+        ``pace`` is the pace of this process, in calls per second, when it was refused; infinite if it was not measured;
+        0 if the endpoint asked for a wait without refusing calls.
         """
         ...
 
@@ -54,8 +55,9 @@ class Share(Protocol):
         ...
 
     def update(self, name: str = "") -> None:
-        """Makes the limiter wait if another process has reported a wait for the endpoint, or a long one for the model
-        or the source of this name. Called before each call starts.
+        """Applies waits that other processes have reported: for the endpoint, and long ones for ``name``.
+
+        ``name`` is the model or the source. Called before each call starts.
         """
         ...
 
@@ -94,7 +96,7 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
         self._closed: dict[str, tuple[float, MootError]] = {}
         self.share: Share | None = None
-        """This process's share of the endpoint; None if no other process calls it."""
+        """This process's share of the endpoint; None if the endpoint is not shared."""
 
     @property
     def running(self) -> int:
@@ -129,7 +131,7 @@ class Limiter:
         """Waits for the call's turn.
 
         Raises:
-            WorldError: the endpoint asks for a longer wait than we accept, or the call has waited for ``max_wait``.
+            WorldError: the endpoint asks for a longer wait than we accept, or the wait exceeds ``max_wait``.
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
@@ -195,7 +197,7 @@ class Limiter:
         self._end_long_waits(now, error)
 
     def _end_long_waits(self, now: float, error: MootError) -> None:
-        """Ends the calls that have waited for `max_wait` without being sent."""
+        """Ends the calls that have waited longer than their `max_wait` while the endpoint accepted no call."""
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
@@ -232,7 +234,7 @@ class Limiter:
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
-        """Waits until an endpoint that asked for a long wait may be called again. Returns the event loop's time."""
+        """Waits for the end of a long wait; raises an error if that is far off. Returns the event loop's time."""
         if refused := self._long_wait_error(name, loop.time()):
             raise refused
         await asyncio.sleep((until - loop.time()) * random.uniform(1.0, 1.1))
@@ -246,7 +248,7 @@ class Limiter:
         if error is None or (left := until - now) <= LONGEST_WAIT:
             return None
         return WorldError(
-            f"{error.detail} No request is sent to this endpoint for another {left:.0f} s.",
+            f"{error.detail} {name} is not called for another {left:.0f} s.",
             kind=error.kind,
             retryable=True,
             retry_after=left,
@@ -295,7 +297,7 @@ class Slot:
         requests: the number of requests that were made.
         refusal: the last refusal with HTTP 429; None if there was none.
         since: the event loop's time of the first refusal.
-        rejected: whether the last request was not sent, because it would have had to wait too long.
+        rejected: whether the last request was not sent, because it had to wait too long.
     """
 
     __slots__ = (
@@ -361,8 +363,8 @@ def is_rate_limited(error: MootError) -> bool:
 
 
 def timeout_error(error: MootError, limits: Limits) -> WorldError:
-    """The error for a call that has waited for `max_wait` without being accepted."""
-    text = f"{error.detail} The call has waited as long as the setting `max_wait` allows ({limits.max_wait:.0f} s)."
+    """The error for a call that was not accepted within `max_wait`, or that could be sent only later."""
+    text = f"{error.detail} The call waits only as long as the setting `max_wait` allows ({limits.max_wait:.0f} s)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 
 
@@ -411,7 +413,8 @@ async def with_retries(
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after this many failures: a random number below a limit. The limit is half a second after the
-    first failure; each further one doubles it, up to 8 seconds.
+    """Seconds to wait after this many failures: a random number below a limit.
+
+    The limit is half a second after the first failure; each further one doubles it, up to 8 seconds.
     """
     return random.uniform(0, min(8.0, 0.5 * 2 ** (failures - 1)))

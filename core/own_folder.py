@@ -24,7 +24,8 @@ def own_folder(prefix: str) -> Iterator[Path]:
     """Context manager with a new temporary folder that only this user can read; it is removed at the end. Blocking.
 
     Args:
-        prefix: the beginning of its name. Folders with this prefix of this user's dead processes are removed first.
+        prefix: the beginning of its name. Folders with the same prefix that this user's dead processes left are removed
+            first.
     """
     remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:

@@ -1,10 +1,10 @@
 """Shares the waits that endpoints ask for between the processes of one machine that use the same home folder.
 
-Each endpoint that has refused a call has a file. Its modification time is the moment until which no process calls the
-endpoint; its content is the pace, in calls per second, of the process that was refused, or 0 if the endpoint only asked
-for a wait. A wait of more than a minute, such as the rest of a day's quota, has a file for the model or the source that
-it is for. Before each call, a process reads whether these times have changed, which takes about four microseconds. No
-separate server process is needed.
+Each endpoint that has refused a call or asked for a wait has a file. Its modification time is the moment until which no
+process calls the endpoint; its content is the pace, in calls per second, of the process that was refused, or 0 if the
+endpoint only asked for a wait. A wait of more than a minute, such as the rest of a day's quota, is for one model or
+source and has its own file. Before each call, a process reads whether these times have changed, which takes about four
+microseconds. No separate server process is needed.
 """
 
 from __future__ import annotations

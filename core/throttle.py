@@ -1,7 +1,8 @@
 """Estimates the limits of an endpoint that refuses calls with HTTP 429: concurrent calls, and the pace of calls.
 
 It applies TCP's congestion control to calls: a refusal lowers both limits, successes raise them (slow start and
-additive growth as in RFC 5681, the pace's curve as in RFC 9438). Calls that were in flight at a refusal are ignored.
+additive growth as in RFC 5681, the pace's curve as in RFC 9438). Successes of calls that were in flight at a refusal do
+not count.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ SHRINK = 0.7
 PLATEAU = 50
 """Successes after which the pace is back at its value before the refusal. Around this point it changes least."""
 LEAST_PACE = 4
-"""Calls per second that are always assumed to be possible after a first refusal, even if fewer were measured."""
+"""Number of accepted calls that is assumed when the pace is measured, if there were fewer."""
 STORED_STARTS = 512
-"""Start times of calls that are stored to measure the pace that the endpoint accepted."""
+"""Most start times of calls that are stored to measure the pace that the endpoint accepted."""
 
 
 class Throttle:
@@ -59,7 +60,7 @@ class Throttle:
 
     @property
     def refused_pace(self) -> float:
-        """The pace at the last refusal; infinite before the first."""
+        """The pace at the last refusal, in calls per second; infinite if it is not known."""
         return self._pace
 
     def due(self, now: float) -> float:
@@ -104,14 +105,14 @@ class Throttle:
             self.last_accepted = now
         wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
-            self._lower(now, running or self._accepted)  # running calls do not explain the refusal of a single call
+            self._lower(now, running or self._accepted)  # a call refused alone says nothing about concurrency
             wait = max(wait, self._default_wait() * random.uniform(0.5, 1.0))
         else:
             self._accepted = min(self._accepted, running or self._accepted)
         self.close(now + wait)
 
     def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
-        """Records a refusal of another process: all calls wait, and a process that is not slower lowers its limits.
+        """Records a refusal of another process: all calls wait, and this process lowers its limits unless it is slower.
 
         Without that, each process would raise its limits on its own, and more calls would be refused. If slower
         processes lowered theirs, too, they would fall behind more and more: limits grow with each accepted call.
@@ -119,7 +120,8 @@ class Throttle:
         Args:
             now: the time.
             wait: seconds during which the endpoint must not be called.
-            pace: the other process's pace when it was refused; 0 if the endpoint only asked it to wait.
+            pace: the other process's pace when it was refused; infinite if it is unknown; 0 if the endpoint only asked
+                it to wait.
         """
         known = self._pace < math.inf
         if pace and now >= self.opens_at and not (known and self.pace < 0.9 * pace):

@@ -69,7 +69,8 @@ class Connection:
         """The JSON answer to a request; the answer has at most ``most`` bytes.
 
         Raises:
-            UserError, WorldError: the endpoint cannot be reached, refuses, times out, or its answer is not JSON.
+            UserError, WorldError: the endpoint cannot be reached, refuses or times out, or its answer is too long, not
+                JSON, or an error.
         """
         async with self._answer(path, body) as answer:
             try:
@@ -89,7 +90,7 @@ class Connection:
         """The JSON of each server-sent event in the answer to a request, up to ``[DONE]``.
 
         Raises:
-            UserError, WorldError: as `post`; or an event contains an error.
+            UserError, WorldError: as `post`, also for events; or the answer ends early.
         """
         loop = asyncio.get_running_loop()
         deadline, total, begun, finished = loop.time() + self.timeout, 0, False, False
@@ -275,7 +276,7 @@ def proxy_for(url: str) -> str | None:
 async def drain(answer: Any) -> None:
     """Reads the rest of an answer after its last event, so that its connection can be used again.
 
-    If the endpoint keeps the answer open, it waits only for `STREAM_END_WAIT`.
+    If the endpoint keeps the answer open, the rest is awaited only for `STREAM_END_WAIT` seconds.
     """
     with suppress(TimeoutError, imported("aiohttp").ClientError):
         async with asyncio.timeout(STREAM_END_WAIT):

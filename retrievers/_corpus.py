@@ -206,7 +206,7 @@ async def _build(
             f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
         )
     if known is not None and known.complete:
-        await asyncio.to_thread(_open_complete, store, known)  # otherwise new passages could hide lost ones
+        await asyncio.to_thread(_open_complete, store, known)  # raises if passages are lost: new ones could hide it
     begun = Manifest(name, text_encoder.name, dimension, known.passages if known else 0, complete=False)
     collection = await asyncio.to_thread(store.create, begun)
     _forget_states()

@@ -121,7 +121,7 @@ class VectorCache:
     """A cache of the vectors of the `CACHED_TEXTS` texts used last. Threads and loops may share it."""
 
     def __init__(self) -> None:
-        # Arrays, because lists would add a third of a million objects for the garbage collector.
+        # Arrays, because the garbage collector would visit every number in lists.
         self._vectors: OrderedDict[str, array[float]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -179,7 +179,7 @@ class SentenceEncoder(VectorCache):
         return [vectors[text] for text in texts]
 
     async def _embed_long(self, texts: list[str]) -> list[Vector]:
-        """The vectors of a long list; if the caller is cancelled, the computation stops."""
+        """The vectors of a long list; if the caller is cancelled, a traced model stops."""
         cancelled = threading.Event()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, cancelled)
@@ -253,15 +253,15 @@ def encode(model: Any, texts: list[str]) -> list[Vector]:
 
 Encode = Callable[[list[str]], list[Vector]]
 EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
-"""Encodes a long list; it stops once the event is set."""
+"""Encodes a long list; a traced model stops once the event is set."""
 
 
 def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
-    """Faster versions of `encode` for short and for long lists: they use reduced precision and a traced model.
+    """Faster versions of `encode` for short and for long lists, with a traced model.
 
-    A traced model computes without Python from end to end. Otherwise a busy event loop and the model would compete for
-    the GIL between the model's hundreds of small steps. If a model cannot be traced, or its traced vectors
-    differ, both versions are `encode`.
+    They use reduced precision if the processor supports it. A traced model computes without Python from end to end.
+    Otherwise a busy event loop and the model would compete for the GIL between the model's hundreds of small steps. If
+    a model cannot be traced, or its traced vectors differ, both versions are `encode`.
     """
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)

@@ -401,7 +401,7 @@ class HybridRetriever:
 
         Raises:
             UserError: as `ChromaRetriever.search`.
-            WorldError: the encoder's endpoint or the cross-encoder failed.
+            WorldError: the encoder's endpoint, the Chroma server or the cross-encoder failed.
         """
         query = clean(query)
         if not query:

@@ -62,7 +62,9 @@ async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T
 
 
 def load_alone(load: Callable[[str], T], name: str) -> T:
-    """Loads a model while no other is loaded. Blocking. A failure is remembered, except for folders of this machine.
+    """Loads a model while no other is loaded. Blocking.
+
+    A failure is remembered, except for folders of this machine and missing packages.
 
     Raises:
         UserError: it cannot be loaded, or could not be loaded less than `RETRY_SECONDS` ago.

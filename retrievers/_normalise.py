@@ -29,7 +29,7 @@ MOST_TOKENS = 1536
 WEB_SEARCHES = ("tavily", "serper")
 """Sources whose pieces come from many websites."""
 SAME = 0.9
-"""Two texts are the same if the shorter one has at least this share of the longer one's words."""
+"""Two texts are the same only if the shorter one has at least this share of the longer one's words."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Rules:
 
 
 def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
-    """The results of one or more sources for one query as one list, best first. Blocking.
+    """The results of one or more sources as one list, best first. Blocking.
 
     Sources alternate: the first result of each, the second of each, and so on. Two pieces with the same text become one
     piece with two origins, at the position of the first. Only differences in white space, quotation marks, sentence

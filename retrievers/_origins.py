@@ -99,7 +99,7 @@ def pool_results(
     """Merges the results of sources with `normalise`, and leaves out pieces so that no origin exceeds its share.
     Blocking.
 
-    Each piece that is left out is replaced by the next result of the same source.
+    Each piece that is left out is replaced by the next fitting result of the same source, if there is one.
 
     Args:
         found: the results of each source, best first.
@@ -124,7 +124,7 @@ def pool_results(
 def within_share(
     pieces: Sequence[Evidence], share: float, pool: Sequence[Evidence] = (), k: int | None = None
 ) -> list[Evidence]:
-    """The pieces that may join a pool so that no origin exceeds its share; at least one piece, if there is any.
+    """The pieces that may join a pool so that no origin exceeds its share; at least one if the pool is empty.
 
     The share applies to the new pieces alone, and to the new pieces together with the pool. Documents of a corpus that
     have no address may fill the remaining places beyond their share, because the user chose them for the index. Each

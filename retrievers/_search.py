@@ -86,7 +86,7 @@ async def open_retriever(
     keyless_web: str = "bm25",
     recent: bool = False,
 ) -> Retriever:
-    """The source with this name, opened once per process or event loop.
+    """The source with this name. A corpus is opened once per event loop.
 
     Args:
         name: a name as in this module's docstring.

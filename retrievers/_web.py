@@ -240,7 +240,7 @@ def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
 
 
 async def read_body(source: Source, response: Any) -> bytes:
-    """The answer's bytes, up to `LONGEST_ANSWER`."""
+    """The answer's bytes. Raises an error if there are more than `LONGEST_ANSWER`."""
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part

@@ -30,7 +30,7 @@ class BatchOptions:
         asked: the input except the claim.
         pairs: settings, as ``KEY=VALUE``.
         named: settings from named options.
-        preset: the settings of a preset.
+        preset: the default settings of `moot.core.config`, overridden by those of a preset.
     """
 
     systems: Sequence[str]

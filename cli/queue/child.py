@@ -136,7 +136,7 @@ class QueueRowProcessor:
         return {"stored": True}
 
     def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
-        """Whether this worker leaves a row with this outcome, and all its other rows, to other workers. Blocking."""
+        """Whether a row with this outcome is left to others; if so, this worker gives up all its rows. Blocking."""
         machine_may_be_at_fault = (
             outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         )

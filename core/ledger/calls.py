@@ -59,7 +59,7 @@ CHECK_INTERVAL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class NearestEntry:
-    """The entry most similar to a key: its description, and the parts that differ."""
+    """The entry most similar to a key: its description, its debate, and the parts that differ."""
 
     about: Mapping[str, Any]
     debate: str
@@ -162,7 +162,7 @@ class CallLedger:
         Args:
             graph: the system's name.
             input: the graph's input, as a JSON value.
-            settings: its settings, as a JSON value; values that look like keys are not stored.
+            settings: the debate's settings, as a JSON value; values that look like keys are not stored.
             adopt: whether to resume the newest debate with the same graph, input, settings and version that was
                 interrupted or failed. It has no effect if an id or an idempotency key is given.
             id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
@@ -196,7 +196,7 @@ class CallLedger:
 
         try:
             start, entries = await self._do(job)
-        except asyncio.CancelledError:  # otherwise the debate would stay open
+        except asyncio.CancelledError:  # the job still runs: the debate that it begins must end
             self._enqueue(lambda file: file.end(begun.id, "interrupted", None, None) if begun and begun.owned else None)
             raise
         if entries:

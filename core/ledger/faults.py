@@ -18,7 +18,7 @@ def ledger_errors(path: Path) -> Iterator[None]:
     """Context manager that translates errors of the file and its folder into MootErrors.
 
     Raises:
-        UserError: the file cannot be read or written, or is damaged.
+        UserError: the file cannot be read or written, is damaged, or has no row for the debate.
         WorldError: the disk is full or fails, or another process locks the file for too long.
     """
     try:

@@ -79,8 +79,8 @@ STORE = {
     for count in ROWS
 }
 BY_KEY = "CREATE INDEX IF NOT EXISTS entries_key ON entries (key)"
-"""This index is created when a key is first looked up in all debates: it makes each stored call change one more page of
-the file.
+"""This index is created only when a key is first looked up in all debates, because with it each stored call changes one
+more page of the file.
 """
 OF_DEBATE = "debate = (SELECT number FROM debates WHERE id = ?)"
 USABLE = f"json_extract(about, '$.{FAILED}') IS NULL"
@@ -282,7 +282,7 @@ class LedgerFile:
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
         """Id, status and start time of all debates, newest first. Much faster than `debates`.
 
-        All debates of a file belong to one person.
+        ``person`` is ignored: all debates of a file belong to one person.
         """
         alive: dict[str, bool] = {}
         return [
@@ -433,7 +433,7 @@ class LedgerFile:
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates, then entries of the debates that ended first, until the file is small enough.
 
-        Debates older than ``days`` are removed, except running ones and the rows of debates with a document. If the
+        Debates unchanged for ``days`` are removed, except running ones and the rows of debates with a document. If the
         file is still too large, the entries of younger debates are removed: first those of done debates, then those of
         failed ones. Interrupted and waiting debates keep theirs. Each debate has its own transaction, so that other
         processes never wait long.

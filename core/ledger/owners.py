@@ -1,4 +1,7 @@
-"""Finds out which process runs a debate. Each process locks a file; after it has ended, its debates are interrupted."""
+"""Finds out whether the process of a debate is alive: each process locks a file.
+
+The debates of a process that has ended are interrupted.
+"""
 
 from __future__ import annotations
 

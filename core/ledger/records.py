@@ -27,8 +27,8 @@ WHOLE = 32
 FAILED = "failed"
 """The field of an entry that marks a call without a usable result."""
 SENT = "sent"
-"""The field of an entry with the spending of further requests sent for it: tokens, USD, calls. It counts for the
-ceilings.
+"""The field of an entry with the spending of calls that made no value (in flight, lost or failed): tokens, USD, calls.
+It counts for the ceilings.
 """
 PAID = "paid"
 """The field of an entry with the spending of the calls that made its value: tokens, USD (if bounded), calls."""
@@ -43,7 +43,7 @@ class Key:
 
     Args:
         kind: the kind of the call.
-        hash: the first half of the SHA-256 of the kind and all parts, in hexadecimal digits.
+        hash: the first half of the SHA-256 of `KEY_VERSION`, the kind and ``parts``, in hexadecimal digits.
         parts: a shorter hash of each part, by name.
     """
 
@@ -154,7 +154,7 @@ class Debate:
         version: the version of moot that began it.
         graph: the system's name.
         input: the graph's input.
-        settings: without keys.
+        settings: the settings, without secrets.
         status: ``interrupted`` if its process ended without recording a status.
         pid: the process that runs it, or ran it last; None for an imported debate.
         started: when it was first begun, in seconds since 1970.

@@ -169,7 +169,7 @@ def _read(line: bytes) -> Any:
     try:
         return json.loads(line, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON ({error})") from None  # otherwise it would be reported as damage of the ledger
+        raise ValueError(f"is not JSON ({error})") from None  # a JSONDecodeError counts as damage of the ledger
 
 
 def _refuse_constant(name: str) -> NoReturn:

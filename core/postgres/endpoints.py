@@ -131,7 +131,7 @@ class SharedEndpoints:
         if granted < share.granted:
             share.request_more()
         share.granted = granted
-        if closed > 0:  # of slower processes, in case no notification arrived
+        if closed > 0:  # in case no notification arrived; the pace of the refused process is not known here
             share.gate.refuse_elsewhere(closed, math.inf)
         for name, seconds in long_waits.items():
             share.gate.close_elsewhere(name, seconds)
@@ -274,4 +274,4 @@ class EndpointShare:
         self._long_waits = waits.long | self._long_waits
 
     def update(self, name: str = "") -> None:
-        """See `Share`. The limiter is updated as soon as a notification arrives."""
+        """See `Share`. It does nothing, because notifications and reports update the limiter at once."""

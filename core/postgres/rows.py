@@ -384,7 +384,7 @@ class QueuedRows:
         return found
 
     def assign(self, key: str, worker: int) -> AssignedRow | None:
-        """Gives a row to a worker; None if another worker runs it, it has ended, or its batch is stopped."""
+        """Gives a row to a worker; None if another runs it, it has ended or was dropped, or its batch is stopped."""
 
         def job(cursor: Any) -> AssignedRow | None:
             cursor.execute(

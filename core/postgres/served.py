@@ -163,7 +163,7 @@ class ServedLedger(PostgresLedger):
         return DebateStart(id, resumed=same_run or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """As `LedgerFile.end`. If two workers run the same debate, the first end counts."""
+        """As `LedgerFile.end`. If two workers run a debate, ``done`` is final, and only its owner can interrupt it."""
         columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         may_end = "(owner = %s OR (status <> 'done' AND %s))"
         query = f"UPDATE moot.debates SET {columns}, owner = NULL WHERE id = %s AND {may_end}"

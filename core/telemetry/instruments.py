@@ -22,7 +22,7 @@ CAPTURED = {
     **dict.fromkeys(("", "false", "no_content"), False),
     **dict.fromkeys(("true", "span_only", "span_and_event"), True),
 }
-"""Values of the variable, and whether spans then contain prompts and replies."""
+"""Values of the variable `CAPTURE`, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
 """The name that replaces all further model names once there are `MOST_NAMES`."""
 MOST_NAMES = 100

@@ -21,7 +21,7 @@ def telemetry() -> Telemetry | None:
 
 
 def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
-    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables ask for it. Blocking.
+    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables or ``page`` ask for it. Blocking.
 
     Args:
         page: whether this process also serves metrics at ``/metrics``, unless ``OTEL_METRICS_EXPORTER`` is ``none``.

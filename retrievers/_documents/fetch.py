@@ -230,8 +230,9 @@ def in_utf8(content: bytes, charset: str) -> bytes | None:
         charset: the encoding that the answer's header names.
 
     Returns:
-        None if the text has a byte order mark, cannot be decoded with this encoding, or is valid UTF-8. Valid UTF-8 is
-        left as it is, because servers often name one encoding for all their pages.
+        The converted text. None if the text has a byte order mark or is valid UTF-8, or if the encoding does not fit it
+        or is not one of `CHARSETS`. Valid UTF-8 is left as it is, because servers often name one encoding for all their
+        pages.
     """
     try:
         name = codecs.lookup(charset).name
