@@ -2,9 +2,9 @@
 procedure).
 
 search every source for the claim
-group the evidence by origin: a registered domain or a document; near-duplicates share one origin
+group the evidence by origin: a registered domain or a document; origins with near-duplicates count as one
 for every origin at the same time:
-    one agent answers from this origin's evidence alone, or says that it does not decide the question
+    one agent answers from this origin's evidence alone, or says that the evidence does not decide the question
 origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
 the answer of the group with the greatest weight is the verdict
 there is no verdict after a tie, or if a single origin gives the answer and another origin contradicts it
@@ -33,7 +33,7 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
         default=8,
         ge=1,
         le=50,
-        description="Maximum number of origins of evidence to read; the origins found first are read.",
+        description="Maximum number of origins of evidence to read; those with the best ranks are read.",
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 

@@ -48,7 +48,7 @@ def stop_reason(state: DebateState, settings: SelfConsistencySettings) -> StopRe
 
 
 def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
-    """Starts all samples at once. With a budget: first one, then in each step as many as the rest of it allows."""
+    """Starts all samples at once; with a budget first one, then as many as it still allows. Then routes to the vote."""
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples
     return [

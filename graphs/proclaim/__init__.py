@@ -37,7 +37,7 @@ def negotiate(state: DebateState) -> Next:
 
 
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
-    """Starts both debates at the same time: the switched debate needs nothing from the primary one."""
+    """Starts the primary debate and, if it is on, the switched one at the same time: neither needs the other."""
     debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
     return to_debates(state, debates)
 

@@ -60,7 +60,7 @@ def route_after_plaintiff(state: TrialState) -> Next:
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the reflections of both sides, the critic, and the court if it may close the debate, all at once."""
+    """Starts the sides' reflections (unless off), the critic, and the court if it may close the debate, all at once."""
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 

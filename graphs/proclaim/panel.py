@@ -15,7 +15,7 @@ from moot.nodes._trial.panel import analyse_node, compile_record_node, judge_rec
 
 
 def begin(state: TrialState) -> Next:
-    """Routes to the analysis of consistency, but only once, and only if both counsel argued on both sides."""
+    """Routes to the analysis of consistency, but only once, and only if both counsel argued with switched sides."""
     heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
     analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # a person may ask the panel to decide again
     return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"

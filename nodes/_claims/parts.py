@@ -35,8 +35,9 @@ def first_call(
 
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
-    """Reserves the cost of a part's steps; waits while running parts may still release budget. Returns the part's
-    ceilings.
+    """Reserves the cost of a part's steps, and returns the part's ceilings.
+
+    Waits while running parts may still release budget.
 
     Args:
         run: the context of its first step.

@@ -88,7 +88,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """Every sentence of a text with its position, without headings and other short sentences.
+    """The sentences of a text with at least `LEAST_SENTENCE_WORDS` words and their positions; most headings have fewer.
 
     Args:
         text: the text.
@@ -201,7 +201,10 @@ def months() -> frozenset[str]:
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text has a word. Names may differ in their ending; other words except figures may be inflected."""
+    """Whether the text has a word.
+
+    Names may differ in their ending. Other words except figures may be inflected; short ones count as known.
+    """
     if plain in known:
         return True
     if word[0].isdigit() or UNSPACED.match(word):

@@ -2,7 +2,7 @@
 
 The steps follow the literature on check-worthiness (Hassan et al., KDD 2017; Nakov et al., CheckThat!),
 and on decontextualisation with minimal changes (Choi et al., TACL 2021, arXiv:2102.05169). Every quote that a
-model returns is looked up in the text; quotes that are not there are dropped and counted.
+model returns is looked up in the text; quotes that are not there are listed in ``dropped``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite"
 """The prompts."""
 GRAPH = "find_claims"
 BEGINNING = 2000
-"""Number of characters of the text's beginning in a rewriter's prompt, which also has half as many before the part."""
+"""Number of characters of the text's beginning in a rewriter's prompt, besides half as many from before the part."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -408,8 +408,8 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
     """Joins the claims of each group into the fullest claim: the one with most figures, then with most words.
 
-    The other claims become places of the fullest one. A claim with a figure that the fullest one does not contain is
-    not joined. A claim is joined at most once.
+    The other claims become places of the fullest one. Claims with a figure that the fullest one does not contain are
+    joined among themselves in the same way. A claim is joined at most once.
 
     Args:
         claims: in order.

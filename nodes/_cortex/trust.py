@@ -189,9 +189,9 @@ def agents_heard(
     """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
     In a full graph an agent reads all opponents, by weight (ours: S3 names no order). In a sparse graph it reads
-    some, in the order of the agents. With ``mdm`` they are chosen by ``pruning``. With ``self`` or ``peer`` they are
-    the agents whose confidence or score is above the mean of all agents, possibly none. With ``none`` half of the
-    opponents, rounded up, are drawn by seed, round and agent (ours).
+    some, in the order of the agents. With the two ``mdm`` formulas they are chosen by ``pruning``. With ``self`` or
+    ``peer`` they are the agents whose confidence or score is above the mean of all agents, possibly none. With ``none``
+    half of the opponents, rounded up, are drawn by seed, round and agent (ours).
 
     Args:
         weights: the weights of all edges, from `edge_weights`.

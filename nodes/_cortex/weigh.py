@@ -98,7 +98,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 
 
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """The similarity of the outputs of every two agents, by `pair`; {} if no weight depends on it.
+    """The similarity of the outputs of every two agents, by `pair`; {} if no weight depends on it, or no time is left.
 
     Raises:
         UserError, WorldError: an encoder failed or cannot be loaded, or no call to the model can succeed.
@@ -186,7 +186,7 @@ def weigh_node() -> Node:
 
 
 def history_of(graph: Mapping[str, Any] | None) -> History:
-    """The history that a round's graph passes to the next round."""
+    """The history that a round's graph passes to the next round; `first_history` without a graph."""
     if graph is None:
         return first_history()
     return {

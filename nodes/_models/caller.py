@@ -68,7 +68,7 @@ class Requests:
         ceilings: the ceilings.
         planned: the call.
         reservation: the reservation for the first request.
-        record_sent: records the cost of all requests so far, before each is sent.
+        record_sent: records the cost of all requests so far and of the next one, before that is sent.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Requests:
         self.lost = prompts + int(self.reservation.spend.tokens) - reply, replies + reply
 
     async def record_sent(self) -> None:
-        """Records the cost of all requests so far and of the next one, if the debate has a ledger."""
+        """Records the cost of the requests so far and of the next if there is a ledger, unless only time is bounded."""
         if self._record_sent and self._ceilings.counted:
             await self._record_sent(self.counted.plus(self.reservation.spend))
 
@@ -211,7 +211,7 @@ class Caller:
 
         Raises:
             UserError: the shortest prompt is too long.
-            BudgetExhausted: a ceiling leaves too little for it.
+            BudgetExhausted: a ceiling leaves too little for the call.
         """
         extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
@@ -246,7 +246,7 @@ class Caller:
         return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The maximum bytes of a deciding role's prompt, by the ceilings; None for other roles."""
+        """The maximum bytes of a deciding prompt, without ``extra_bytes``; None for others, or without a bound."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes
@@ -286,7 +286,7 @@ class Caller:
             detail = cut[0]["detail"] if cut else TOO_LATE
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            held = requests.reservation  # also counted if the call was cancelled: its real cost is unknown
+            held = requests.reservation  # counts as spent if the real cost is unknown, as after a cancellation
             rest = held.spend if spent is None else spent.minus(requests.counted)
             ceilings.release_reservation(held, rest, time.perf_counter() - started)
         return message, call

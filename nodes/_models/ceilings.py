@@ -1,11 +1,11 @@
-"""Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
+"""Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend.
 
-Before a call, its prompt and its longest reply are reserved; afterwards its real cost is recorded. The prompt's tokens
-are estimated: its bytes (`weight_of`) divided by `bytes_per_token`. Until the endpoint has counted a prompt, the
-divisor is 3, less a margin. A call that does not fit waits for the calls in flight, which may cost less than was
-reserved; a call that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the smallest
-decision's cost is reserved from the start. A debate within a debate has its own ceilings within those of the outer
-debate.
+Before a call, the cost of its prompt and of its longest reply is reserved; afterwards its real cost is recorded. The
+prompt's tokens are estimated: its bytes (`weight_of`) divided by `bytes_per_token`. Until the endpoint has counted a
+prompt, the divisor is 3, less a margin. A call that does not fit waits for the calls in flight, which may cost less
+than was reserved; a call that can never fit is not made (`BudgetExhausted`). For the roles that decide a debate, the
+smallest decision's cost is reserved from the start. A debate within a debate has its own ceilings within those of the
+outer debate.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Ceilings:
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
     skipped: Counter[str] = field(default_factory=Counter)
-    """Roles whose calls were refused or not answered in time, and how often; `not_awaited` counts the latter."""
+    """Roles whose calls were refused, or were sent but got no reply, and how often; `not_awaited` counts the latter."""
     not_awaited: Counter[str] = field(default_factory=Counter)
     adds_earlier_runs: bool = True
-    """Whether costs of earlier runs are added when a debate is resumed; if not, ``spent`` has them already."""
+    """Whether costs of earlier runs are added when a debate is resumed; if not, they are counted already."""
 
     recheck_seconds: ClassVar[float] = math.inf
     """Seconds after which a waiting call checks for budget again without having been notified."""
@@ -136,7 +136,7 @@ class Ceilings:
         await self._take_when_available(lambda: need, lambda _: NOTHING, math.inf, take)
 
     def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """The same as `begin` for a resumed debate, but without checks; roles that have already decided get no
+        """The same as `begin` for a resumed debate, but without checks; roles that have already made a call get no
         reservation."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
@@ -239,15 +239,15 @@ class Ceilings:
             level.reserved = level.reserved.plus(need)
 
     def count_skipped(self, role: str, *, awaited: bool = True) -> None:
-        """Counts a call that was refused, or that was sent but whose reply was not awaited (``awaited`` is false)."""
+        """Counts a call that was refused, or that was sent but got no reply (``awaited`` is false)."""
         self.skipped[role] += 1
         self.not_awaited.update([] if awaited else [role])
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        A call that is not larger than planned may use the debate's whole reservation. After lost calls the reservation
-        may be too small for all roles that decide; then only the first of them are called.
+        A call no larger than planned may use the debate's whole reservation, a larger one only its own part. After lost
+        calls the reservation may be too small for all roles that decide; then only the first of them are called.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
@@ -263,7 +263,7 @@ class Ceilings:
 
         Args:
             reservation: its reservation.
-            spent: its real cost.
+            spent: the part of its real cost that is not counted yet.
             seconds: its duration.
         """
         with self._lock():
@@ -427,7 +427,7 @@ class Ceilings:
         )
 
     def affordable_calls(self) -> int:
-        """How many calls like the last one the budget pays for, without the reservation for deciding roles."""
+        """How many calls like the last one the budget pays for, without the deciding roles' part; 0 without bounds."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one

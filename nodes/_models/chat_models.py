@@ -90,7 +90,7 @@ async def open_chat_model(
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
             LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
         temperature: null leaves it to the endpoint.
-        max_tokens: maximum number of tokens in a reply; null leaves it to the endpoint.
+        max_tokens: maximum number of tokens in a reply; null leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
         seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
 
@@ -177,14 +177,14 @@ EXPECTED_PARAMETERS = {
     "_convert_chunk_to_generation_chunk": ["self", "chunk", "default_chunk_class", "base_generation_info"],
     "_should_stream_usage": ["self", "stream_usage", "kwargs"],
 }
-"""Methods of langchain-openai's `ChatOpenAI` that we override (they are not public), with the parameters we expect."""
+"""Methods of langchain-openai's `ChatOpenAI` that we call or replace (they are not public), with their parameters."""
 
 
 @lru_cache(maxsize=1)
 def chat_class() -> Any:
     """LangChain's client for OpenAI-compatible endpoints, with our own transport. Blocking.
 
-    If a method that we override has changed in langchain-openai, returns its own `ChatOpenAI`.
+    If a method in `EXPECTED_PARAMETERS` has changed in langchain-openai, returns langchain-openai's own `ChatOpenAI`.
     """
     imported("openai.resources")  # otherwise imported on first use, which is not thread-safe
     base = imported("langchain_openai").ChatOpenAI

@@ -116,10 +116,10 @@ class DebateLedger:
     """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
 
     def ordinal(self, call: Any, place: Any) -> int | list[int]:
-        """The number of earlier steps of the debate that made this call.
+        """The number of other places of the run that made this call before this place, which is then recorded.
 
-        After replies of a person, it is a list of the number of replies and this number. Equal calls of one step have
-        the same ordinal, so that they share a reply.
+        A place is a step and its repetition. Calls of one place have the same ordinal, so that they share a reply.
+        After replies of a person, the ordinal is a list of the number of replies and this number.
         """
         places = self._steps_by_call.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
@@ -159,7 +159,7 @@ class DebateLedger:
             UserError: there is no entry.
         """
         found = await self.ledger.find(key, self.id)
-        if found is None or found.value is None:  # the call was sent, but the debate was killed
+        if found is None or found.value is None:  # no value: the debate was killed before the reply
             raise await self.ledger.replay_error(key, description, self.id or None)
         return found
 
@@ -204,8 +204,7 @@ class DebateLedger:
         await self.store_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Makes a call once for all callers that request it at the same time; returns its result, and whether another
-        caller made it.
+        """Makes a call once for all callers that request it; returns its result, and whether another caller made it.
 
         The first caller makes the call. If it is cancelled, one of the waiting callers makes it.
 
@@ -299,13 +298,13 @@ async def open_debate_ledger(
     Args:
         use: how the debate uses the ledger.
         graph: the system.
-        given: the debate's input; values that are None are left out.
+        given: the debate's input; values that are None or empty lists are left out.
         settings: the debate's settings, as in the document.
         id: the debate's id, if it has one; else it gets one.
         replies: the number of a person's replies in it.
 
     Raises:
-        UserError: the ledger cannot be used, or the debate belongs to another user.
+        UserError: the ledger cannot be used, the debate belongs to another user, or the request was made before.
         WorldError: the disk is full or fails.
     """
     if use.mode == "off":
@@ -338,7 +337,7 @@ def stored_input(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """An input value as JSON; messages become their texts."""
+    """An input value as JSON; a message becomes a list, as in `key_messages`."""
     if isinstance(value, BaseMessage):
         return key_messages([value])[0]
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -32,7 +32,7 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
     Args:
         calls: the debate's calls.
-        seconds: its duration; unknown if an earlier run made some of its calls.
+        seconds: its duration; ignored if a reply is from the ledger, because the duration is then unknown.
         prices: from `read_prices`.
     """
     calls = list(calls)
@@ -70,7 +70,7 @@ def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """The cost of a control as a multiple of its debate's, by quantity; None for a quantity that is unknown or zero.
+    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or the debate's is zero.
 
     ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}

@@ -44,10 +44,10 @@ def fit_messages(
         role: the role that makes the call.
         context_tokens: the setting, as for `context_of`.
         ranks: as for `shorten`.
-        room: bytes (`weight_of`) that the ceilings allow, if any; then everything but the claim may be left out.
+        room: bytes (`weight_of`) that the ceilings allow, if any; then all data but the claim may be left out.
 
     Raises:
-        UserError: the shortest prompt is too long.
+        UserError: the shortest prompt is too long for the context.
     """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)

@@ -39,10 +39,10 @@ class JointFile:
     Args:
         path: its path.
         slots: the number of processes; 0 to open an existing file.
-        lasting: whether the content of an existing file stays.
+        lasting: whether the content of an existing file stays, if the file is for as many processes.
 
     Raises:
-        OSError: the file cannot be created.
+        OSError: the file cannot be created or opened.
     """
 
     def __init__(self, path: Path, slots: int = 0, *, lasting: bool = False) -> None:
@@ -163,7 +163,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
         seconds: maximum number of seconds of this run.
 
     Raises:
-        UserError: the file cannot be created.
+        UserError, WorldError: the file cannot be created or opened.
     """
     try:
         file = JointFile(path, 1, lasting=True)

@@ -34,7 +34,7 @@ class LeasedCeilings(Ceilings):
         self._leasing = asyncio.Lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Leases another block of budget; returns whether it brought more."""
+        """Leases another block of budget, unless another call just has; returns whether there is more budget."""
         before = self.most
         async with self._leasing:
             if self.most != before:

@@ -23,7 +23,7 @@ in the group, and the number of groups that the coroutine itself has run.
 
 @dataclass
 class Ledger:
-    """The record of a node's run. ``depth`` is the longest chain of calls that depend on each other.
+    """The record of a node's run. ``depth`` is the length of the longest chain of calls that depend on each other.
 
     Calls and warnings are in the order in which their branches were started.
     """
@@ -78,7 +78,10 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Records the failure of an optional call and returns its outcome; warns of it, except for an unusable reply."""
+    """Warns of the failure of an optional call, and returns its outcome.
+
+    Does not warn of unusable replies and of calls that a ceiling prevented: these have warnings of their own.
+    """
     if isinstance(error, ReplyError):
         return error.kind
     ledger.warn("call_failed", f"{error.detail} The debate goes on without this call.")

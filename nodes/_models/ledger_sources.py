@@ -47,7 +47,7 @@ class LedgerCorpus:
     """A source that searches a corpus, with results in the ledger for replays.
 
     Only a replay reads them from the ledger. Other debates search the corpus again, because this costs nothing and
-    encoders cache the vectors of the results.
+    puts the vectors of the results into the encoder's cache.
 
     Args:
         source: the source; None in a replay.
@@ -101,7 +101,7 @@ async def open_ledger_corpus(
     Args:
         open_source: opens the source.
         debate_ledger: the debate's ledger.
-        parts: the arguments of ``open_source``.
+        parts: the arguments that the source is opened with.
 
     Raises:
         UserError, WorldError: the source cannot be opened, or could not be opened in the replayed debate.
@@ -132,10 +132,10 @@ def words_for_search(name: str, query: str) -> str:
 
 
 def value_of(entry: StoredCall) -> Any:
-    """A source's results from an entry of the ledger.
+    """A source's results or properties from an entry of the ledger.
 
     Raises:
-        UserError, WorldError: the source failed.
+        UserError, WorldError: the entry is a failure of the source.
     """
     if entry.about.get(FAILED):
         raise error_from_record(entry.value)

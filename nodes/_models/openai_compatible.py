@@ -114,7 +114,7 @@ generate.__signature__ = inspect.signature(generate)
 
 
 def callbacks_in(config: RunnableConfig | None) -> Any:
-    """The callbacks in a call's config; without a config those of the calling node."""
+    """The callbacks in a call's config, else those of the calling node; None if neither has any."""
     found = (one.get("callbacks") for one in (config, var_child_runnable_config.get()) if one)
     return next((callbacks for callbacks in found if callbacks is not None), None)
 
@@ -131,7 +131,7 @@ MOST_TOKENS = 2**53
 
 
 def without_invalid_values(reply: Any) -> Any:
-    """A reply without invalid values in the fields besides its text, such as counts that are not numbers."""
+    """A reply without invalid values in ``id``, ``model`` and ``usage``, such as counts that are not numbers."""
     if isinstance(reply, dict):
         for name in ("id", "model"):
             if not isinstance(reply.get(name, ""), str):

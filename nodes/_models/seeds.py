@@ -16,8 +16,9 @@ from moot.nodes._models.ledger_messages import key_messages
 
 
 def derived_seed(seed: int, *parts: Any) -> int:
-    """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list. Endpoints
-    take integers from 0 to 2**31 - 1.
+    """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list.
+
+    Endpoints take integers from 0 to 2**31 - 1.
 
         derived_seed(1, "agent-1", 1, 1) == 111733665
         derived_seed(2, "agent-1", 1, 1) == 1778158472
@@ -42,7 +43,7 @@ class CallSeeds:
         seed: the run's seed.
         question: the identity of the question in the debate: role, round, sample and so on.
         messages: the messages of the first try, not shortened.
-        earlier: the number of earlier steps of the debate that asked the same question.
+        earlier: the number of earlier places that asked the same question (`Session.count_earlier_steps`).
     """
 
     seed: int

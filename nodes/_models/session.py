@@ -110,7 +110,10 @@ class Session:
             await self._notify_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
-        """The cost of earlier runs' calls with lost replies; zero for an inner debate: the outer ceilings count it."""
+        """The cost of earlier runs' calls with lost replies; zero without a ledger.
+
+        It is also zero for an inner debate, because the outer ceilings count it.
+        """
         return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
     def skip(self, document: dict[str, Any], *, by_another: bool) -> None:

@@ -97,7 +97,7 @@ class Speaker(Caller):
 
         Raises:
             UserError, WorldError: the call failed for good.
-            ReplyError: neither reply could be used.
+            ReplyError: no reply could be used.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
         instructions, data = self.filled(prompt, values)

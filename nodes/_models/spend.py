@@ -55,7 +55,7 @@ def reservation(
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """Tokens, USD and number of the calls, without shared calls. USD are 0 if there are no prices.
+    """Tokens, USD and number of the calls, without shared calls. USD are 0 without prices, or if the cost is unknown.
 
     Tokens that were reserved for replies that were lost, or not awaited, are added.
     """

@@ -77,10 +77,11 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A subgraph: an agent with the settings' sources as tools. Use `to_tool_agent` as the edge to it.
 
-    Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. The model is not
-    called again after ``max_tool_calls`` tool calls, including failed ones, or if the budget is spent; then the stop
-    reason is ``budget_exhausted``. A reply without tool calls ends the loop: a usable answer in it becomes the turn
-    ``respond``, else its text is that turn's ``thought``. Errors end the loop, too; the debate keeps its evidence.
+    Every tool call up to ``max_tool_calls`` is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``,
+    ``query``. The model is not called again after this number of calls, including failed ones, or if the budget is
+    spent (stop reason ``budget_exhausted``). A reply without tool calls ends the loop: a usable answer in it becomes
+    the turn ``respond``, else its text is that turn's ``thought``. Errors end the loop, too; the debate keeps its
+    evidence.
 
     Args:
         settings: the settings' class, with ``max_tool_calls`` and the sources.

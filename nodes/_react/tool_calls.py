@@ -22,7 +22,7 @@ ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
-"""Maximum number of characters of a tool's name; endpoints accept 64."""
+"""Maximum number of characters of a tool's name without its number; endpoints accept 64 in all."""
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
@@ -62,7 +62,7 @@ def calls_tools(message: AIMessage) -> bool:
 def parse_tool_calls(
     message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, ledger: Ledger
 ) -> dict[str, Any]:
-    """Parses a message with tool calls: a turn for each valid call, and the message as the conversation keeps it.
+    """Parses a message with tool calls: a turn for each call within the limit, and the message for the conversation.
 
     Calls that cannot be carried out or exceed the limit get an error message as their result, so that only valid calls
     are run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because endpoints may

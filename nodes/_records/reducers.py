@@ -14,7 +14,7 @@ OVERWRITE = "__overwrite__"
 
 
 def overwrite(value: Any) -> dict[str, Any]:
-    """Replaces the value of a key instead of merging: LangGraph's `Overwrite`, as plain JSON."""
+    """A write that replaces a key's value instead of being merged with it: LangGraph's `Overwrite`, as plain JSON."""
     return {OVERWRITE: value}
 
 
@@ -32,7 +32,7 @@ def turn_key(turn: Turn) -> tuple[Any, ...]:
 
 
 def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Turns in the order of their rounds; several writes to one turn are merged, its scores joined.
+    """Turns in the order of their phases and rounds; several writes to one turn are merged, also their scores.
 
     Args:
         old: the turns so far.
@@ -60,7 +60,7 @@ def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str
 
 
 def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
-    """Records in the order of their rounds; several writes to one record are merged."""
+    """Records in the order of their phases and rounds; several writes to one record are merged."""
     merged: dict[tuple[str, int], Any] = {}
     for record in [*old, *new]:
         key = (record["phase"], record["round"])
@@ -76,7 +76,7 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
 
 
 REPEATED_KINDS = ("stand_in", "evidence_cut")
-"""Kinds of warnings that repeat in every round."""
+"""Kinds of warnings that may recur in every round."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
@@ -92,7 +92,7 @@ def joined(old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def deepest(old: int, new: int) -> int:
-    """The longer of two chains of dependent calls."""
+    """The length of the longer of two chains of dependent calls."""
     return max(old, new)
 
 

@@ -34,7 +34,7 @@ class Decision:
     Args:
         prompt: the prompt's name.
         reply: takes the task; returns the schema of the reply.
-        values: takes a state without turns and the settings; returns the values of further placeholders.
+        values: takes a state without answers and evidence, and the settings; returns values of further placeholders.
         around: bytes of headings, scores and notes that may remain in a prompt without its history.
     """
 
@@ -102,7 +102,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """The error if tokens or USD are bounded, and these calls have no token counts; else None."""
+    """The error if tokens or USD are bounded, and a call that did not fail has no token counts; else None."""
     if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(

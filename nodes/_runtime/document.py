@@ -74,11 +74,11 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
 
 
 def completed_fields(state: DebateState) -> dict[str, Any]:
-    """Completes a result document.
+    """The fields that complete a result document.
 
     The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
-    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's context, and
-    if the demonstration model took part. ``metrics`` count the citations of the whole debate and those of the verdict.
+    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a context or a ceiling,
+    and if the demonstration model took part. ``metrics`` count the citations of the whole debate and of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):
@@ -153,7 +153,7 @@ def count_rounds(turns: Sequence[Turn]) -> int:
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
 
-    The totals include calls that an earlier run paid for; ``from_ledger`` has the totals of these alone, if there are
+    The totals include calls with replies from the ledger; ``from_ledger`` has the totals of these alone, if there are
     any. If equal calls shared a request, only the call that was sent has tokens.
     """
 

@@ -109,7 +109,7 @@ class RouterRunnable(Runnable[Any, Any]):
 
 
 def has_callbacks(config: RunnableConfig | None) -> bool:
-    """Whether runs with this config have callbacks, such as a tracer."""
+    """Whether runs with this config may have callbacks, such as a tracer."""
     callbacks = (config or {}).get("callbacks")
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 

@@ -43,7 +43,8 @@ class DebateRun:
     async def run(self, given: Any) -> dict[str, Any]:
         """Runs the debate until it ends or waits; returns its document.
 
-        An interrupted debate has a document, too, with its results so far, including results of inner graphs.
+        A debate that is interrupted after its opening has a document, too, with its results so far, including those of
+        inner graphs.
         """
         self.waits = {}
         try:
@@ -76,8 +77,11 @@ class DebateRun:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
     def _take_state(self, values: dict[str, Any]) -> None:
-        """Stores the debate's state after a superstep. It contains the collected writes, so these are dropped; if the
-        debate waits for a person, the writes of inner graphs are not in it yet, and stay."""
+        """Stores the debate's state after a superstep.
+
+        The state contains the collected writes, so these are dropped. If the debate waits for a person, the writes of
+        inner graphs are not in the state yet, and stay.
+        """
         if INTERRUPT not in values and values != self.state:
             self.state = values
             self.inner = [(place, written) for place, written in self.inner if place and self.waits]

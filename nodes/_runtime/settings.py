@@ -216,8 +216,10 @@ class Settings(BaseModel):
 
     @property
     def keyless_web(self) -> str:
-        """The source that replaces `web` without a key: a demo corpus only if all models are moot's own, else
-        Wikipedia."""
+        """The source that replaces `web` without a key.
+
+        It is ``bm25`` if a corpus is set or all models are moot's own, else Wikipedia.
+        """
         return "wikipedia" if self.own_model and self.corpus is None else "bm25"
 
     def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def set_langsmith_environment() -> None:
 
 
 FREE: Price = {"input": 0.0, "output": 0.0}
-"""The cost of a reply from the ledger."""
+"""The price of a reply from the ledger."""
 
 
 class Client(langsmith.Client):

@@ -163,7 +163,7 @@ class CommentField(TypedDict, total=False):
 
 
 class ScoreField(TypedDict, total=False):
-    """Scores of an answer."""
+    """The score of an answer."""
 
     score: float | None
 

@@ -195,7 +195,7 @@ def to_agents(
     own: bool = True,
     **more: Callable[[str], Any],
 ) -> list[Send]:
-    """Sends every agent into the next round, with its own last answer and the answers that it hears.
+    """Sends every active agent into the next round, with its own last answer and the answers that it hears.
 
     Args:
         to: the node.

@@ -180,7 +180,7 @@ def round_reason(state: DebateState, settings: DebaterSettings) -> str:
 
 
 def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
-    """Each statement of these answers that does not follow from its evidence, with its debater."""
+    """The debater and the text of each statement of these answers that does not follow from their evidence."""
     judged = ((turn["agent"], turn.get("scores", {})) for turn in answers)
     return [
         (agent, statement)
@@ -230,7 +230,7 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
 
 
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
-    """The first step: a debater without a search answers at once; without query formulation the claim is the query."""
+    """The first step: the answer if this round has no search, the search if the claim is the query, else the query."""
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):

@@ -73,12 +73,15 @@ class GateSettings(EvidenceSettings):
     debate: DebateAfterGate = Field(default="tool_mad", description="The system of the debate that follows.")
     debate_settings: dict[str, Any] = Field(
         default={},
-        description="Settings of that debate. For settings that both have, the gate's values are the defaults.",
+        description="Settings of that debate. If it has a setting that you change for the gate, the changed value is "
+        "its default.",
     )
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
-        """The settings of the debate: the gate's values for shared settings, overridden by `debate_settings`.
+        """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`.
+
+        The gate passes on settings that both have and that differ from the gate's defaults.
 
         The first round uses the gate's evidence. Debaters that search in every round search from the second round on,
         and a pool that is filled once contains only the gate's evidence.

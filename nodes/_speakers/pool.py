@@ -96,7 +96,7 @@ def visible_turns(state: DebateState, names: Sequence[str], round: int, also_bef
 def next_round_speakers(
     turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
 ) -> tuple[int, list[str]]:
-    """The current round and the speakers that are next in it, who speak in parallel.
+    """The number of the next speakers' round, and these speakers, who speak in parallel.
 
     Args:
         turns: the debate so far.

@@ -109,7 +109,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Groups equal answers: by their text; for open tasks, different texts are then compared by the model.
+    """Groups equal answers: by their text; different answers in words are then compared by the model.
 
     Answers are processed in order, each compared with the first of every group in parallel. No answer joins a group
     with a member that certainly differs from it: "212 km" and "212 miles" stay two groups, even if "212" is in one.

@@ -54,7 +54,7 @@ async def retrieve(
         round: the current round.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or all sources failed.
+        UserError, WorldError: a source is misconfigured, or a source failed and no other one found anything.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
     finding = await search_all([(traced_retriever(source), query) for source in sources], Rules(k))
@@ -169,7 +169,7 @@ def retrieve_node(*, required: bool = False) -> Node:
 
 
 def share_warning(excess: Sequence[Evidence], others: Sequence[Evidence], settings: EvidenceSettings) -> str:
-    """The warning about pieces that were left out.
+    """The warning about pieces that `max_origin_share` left out.
 
     Args:
         excess: the pieces left out.
@@ -240,7 +240,7 @@ NO_DEMO = " With your own model no demo corpus replaces it, unless `fallback` na
 
 
 async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) -> tuple[list[Answer], list[Reading]]:
-    """Searches each of a speaker's sources, or its fallback; returns the results and the log of sources read.
+    """Searches each source of a speaker, and a fallback for each that fails; returns results and the log of readings.
 
     Raises:
         UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.

@@ -59,7 +59,7 @@ def robustness_node() -> Node:
 
 
 def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
-    """The evidence that the deciding role was shown: the judge's own, else all evidence of the debate."""
+    """The evidence that the deciding role was shown: the judge's own, else all evidence that the debate used."""
     ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
@@ -88,7 +88,7 @@ def cited_origins(state: DebateState, names: dict[str, str]) -> list[str]:
 
 
 def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
-    """Whether all verified citations of a turn belong to origins that the check removes."""
+    """Whether a turn has verified citations, and all are of origins that the check removes."""
     cited = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
     return bool(cited) and cited <= without
 

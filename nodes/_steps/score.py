@@ -1,4 +1,4 @@
-"""The stability score (S1, section III): faithfulness and answer relevance, after RAGAS's definitions.
+"""Scores of answers: faithfulness and answer relevance as RAGAS defines them (S1, section III), and consistency (S0).
 
 The formulae are pure functions; the model only lists statements, judges them and writes questions.
 """
@@ -263,9 +263,10 @@ class RelevanceSettings(Settings):
 def faithfulness_node() -> Node:
     """Writes ``scores.faithfulness`` (and its statements) of the one turn in the state.
 
-    Reads: claim, turns, evidence, and if present task. The score is null if the turn has no answer or no evidence, or
-    if scoring failed; a warning says which. On tasks of reasoning debaters may use their own knowledge, so only
-    statements taken from the evidence are scored; without such statements the score is null, without a warning.
+    Reads: claim, turns, evidence, and if present task. The score is null if the turn has no answer, no evidence or no
+    statement, or if scoring failed; a warning says which, unless the evidence is missing because the debater did not
+    search. On tasks of reasoning debaters may use their own knowledge, so only statements taken from the evidence are
+    scored; without such statements the score is null, without a warning.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
@@ -390,7 +391,7 @@ def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
     """The update for the score of a turn without an answer or evidence: null, with a warning.
 
-    Missing evidence causes no warning if the debater searches no source.
+    Missing evidence causes no warning if the debater did not search.
     """
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")

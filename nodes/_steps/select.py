@@ -98,8 +98,9 @@ def _is_not_shown(number: int, pool: Sequence[Evidence], not_shown: Set[str]) ->
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     """Writes the speaker's selection into its turn, and adds those items to its evidence.
 
-    Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers without an item are dropped, with a
-    warning. Without a usable reply the speaker continues without a selection, and ``selected`` is null.
+    Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers without an item, or of items that
+    were not shown, are dropped, with a warning. Without a usable reply the speaker continues without a selection, and
+    ``selected`` is null.
 
     Args:
         prompt: the prompt's name.

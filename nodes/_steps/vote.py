@@ -45,7 +45,7 @@ def majority(
 
 
 def confidence_weight(confidence: float) -> float:
-    """The weight of a vote with this confidence (0 to 1) (RECONCILE, arXiv:2309.13007, section 4.3).
+    """The weight of a vote with this confidence (RECONCILE, arXiv:2309.13007, section 4.3).
 
     Args:
         confidence: the voter's confidence, from 0 to 1.

@@ -22,7 +22,7 @@ YES = ("1", "true", "yes", "on")
 
 
 def log_json() -> None:
-    """Makes this process log JSON lines to the standard error stream, if ``LOG_JSON`` is set.
+    """Makes this process log JSON lines to the standard error stream, if ``LOG_JSON`` has a value in `YES`.
 
     Raises:
         UserError: ``LOG_LEVEL`` is not a level, or a package is missing.

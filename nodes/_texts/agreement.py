@@ -58,7 +58,7 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
 
 def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
-    """The confidence of a verdict by votes, as in a document; {} without a winner or with fewer than two votes.
+    """The confidence of a verdict by votes, as in a document; {} without a winner or with fewer than two answers.
 
     Args:
         votes: the deciding votes, with their weights if these differ.
@@ -84,8 +84,8 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The confidence of a finished debate, as in its document; null if there is none, with the reason.
 
-    A confidence from the system itself stays. If answers of several rounds are known, the share of them that gives
-    the verdict is among the parts.
+    A confidence from the system itself stays, except a share of votes without a verdict. If answers of several rounds
+    are known, the share of them that gives the verdict is among the parts.
 
     Args:
         state: a debate's state, with its ``answer`` as in its document.

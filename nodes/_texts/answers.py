@@ -1,7 +1,8 @@
 """Parses models' texts as answers of the task, and compares answers.
 
-It never guesses. A text counts as an answer if it is nothing but the answer, or begins with the answer and then
-explains it. A text that denies an answer, names two, or only quotes one does not count: the model is called again.
+Nothing is guessed. A label must be the whole text or begin it, a number must be the only one in the text, and any other
+answer the whole text. A text that denies an answer, names two, or only quotes one does not count: the model is called
+again.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ REFUSALS = frozenset(
 )
 """Texts that are not answers, in the form of `_normalised`."""
 ABSTENTION = "(the evidence does not tell)"
-"""The abstention on a question in words, as offered by prompts with evidence."""
+"""The abstention that prompts with evidence offer if the answer is in words."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
@@ -68,7 +69,8 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     """The task's answer in a text; None if there is none, or not a clear one.
 
     Labels are returned as the task spells them, numbers in one spelling of their value (with the unit, if any),
-    short answers and expressions unchanged. A short answer may be `ABSTENTION`, in these words.
+    short answers and expressions without the lead and the markup around them. A short answer may be `ABSTENTION`, in
+    these words.
 
     Args:
         task: the form of an answer.
@@ -94,7 +96,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same by their text: same label, same value (in one unit), or same normalised text.
+    """Whether two answers are the same by their text: same label, same value (see `same_unit`), same normalised text.
 
     Args:
         task: the form of an answer.
@@ -238,7 +240,7 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the only number in a text; None if there is no number, if there are several, or if it is vague.
+    """The value of the only number in a text; None if there is none, or several, or if it is vague or denied.
 
     If a text contains a calculation, the number after its last marker counts: ``####``, a box, an equals sign.
     """
@@ -402,7 +404,7 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def normal_text(text: str) -> str:
-    """A short answer without case, Latin accents, a leading article, and punctuation without meaning.
+    """A short answer without case, Latin, Greek or Cyrillic accents, leading article, or punctuation without meaning.
 
     Signs and characters between digits stay, because two texts that become equal count as the same answer without a
     further check, while a difference only costs a check.
@@ -417,7 +419,7 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression without commands that change only its looks (after MATH's comparison)."""
+    """A LaTeX expression without layout, signs such as % and a leading "x =" (similar to MATH's comparison)."""
     shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
@@ -436,7 +438,7 @@ def normal_expression(text: str) -> str:
 
 
 def unwrap_answer(text: str) -> str:
-    """A text without tags and Markdown around its answer; if the answer is in a LaTeX box, the content of the box."""
+    """A text without tags around its answer; if it ends with its only LaTeX box, the content of the box."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _inside_braces(text, boxes[0].end())

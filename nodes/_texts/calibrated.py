@@ -153,7 +153,7 @@ def read_calibration(path: str) -> Calibration:
         path: the path of the file.
 
     Raises:
-        UserError: the file cannot be read, is not a calibration, or was changed after it was written.
+        UserError: the file cannot be read, is not a calibration, or its ``bound`` was changed after it was written.
     """
     try:
         found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
@@ -222,7 +222,7 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of debates (the labelled ones and this one) whose nonconformity is at least ``score``, in (0, 1].
+    """The share of debates (the labelled ones and this one) whose nonconformity is at least ``score``, in [0, 1].
 
     Args:
         scores: their scores, each with its frequency.
@@ -278,7 +278,7 @@ def guarantee_limits(n: int, alpha: float) -> str:
 def calibrated(
     calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
 ) -> dict[str, Any]:
-    """The results of a calibration for a debate, as in its document; {} without one.
+    """The results of a calibration for a debate, as in its document; {} without a calibration.
 
     Args:
         calibration: from its file.

@@ -56,7 +56,7 @@ def as_plain_values(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 
 def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
-    """The text of the last message, if a person wrote it; else None."""
+    """The text of the last message of a person or a model, if a person wrote it; else None."""
     spoken = [message for message in messages if isinstance(message, HumanMessage | AIMessage)]
     return str(spoken[-1].text) if spoken and isinstance(spoken[-1], HumanMessage) else None
 

@@ -20,7 +20,7 @@ SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "ope
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
 EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
-"""Read at import, because the event loop must not wait for a disk."""
+"""The worked examples of all tasks, read at import, because the event loop must not wait for a disk."""
 
 
 def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:

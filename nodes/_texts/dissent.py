@@ -89,7 +89,7 @@ def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
-    """Answers that differ from the same speaker's last one, in order."""
+    """Answers that differ from the same speaker's last one, in order; empty if answers are in words."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []

@@ -26,10 +26,10 @@ Short = Annotated[str, StringConstraints(max_length=4000)]
 
 
 class GivenText(TypedDict):
-    """A text given with a claim. Without an ``id`` it gets the id of evidence with the same text."""
+    """A text given with a claim. Without an ``id`` it gets the id of evidence with the same source and text."""
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_GIVEN, description="The text.")]
-    id: NotRequired[Annotated[Id | None, Field(description="Its id in citations; by default a hash of the text.")]]
+    id: NotRequired[Annotated[Id | None, Field(description="Its id in citations; default: a hash of source and text.")]]
     title: NotRequired[Annotated[Short | None, Field(description="Its title.")]]
     source: NotRequired[Annotated[Short | None, Field(description="Its origin.")]]
     url: NotRequired[Annotated[Short | None, Field(description="Its address.")]]
@@ -78,13 +78,14 @@ def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def check_given(given: Any) -> list[Evidence]:
-    """Given texts as evidence, each text once. Blocking.
+    """Given texts as evidence, without repetitions. Blocking.
 
     Args:
         given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
 
     Raises:
-        UserError: the value has another form, a text is empty, two texts have the same id, or there is too much text.
+        UserError: the value has another form, a text is empty, two different texts have the same id, or there is too
+            much text.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")

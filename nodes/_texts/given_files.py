@@ -39,7 +39,7 @@ def read_given(given: str | Path) -> list[Any]:
 
 
 def given_in(file: Path, name: str) -> list[Any]:
-    """The same as `read_given`, for the content of a file; ``name`` is its name."""
+    """The texts of a file, as from `read_given`; ``name`` is the file's name in texts and errors."""
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:
@@ -64,8 +64,8 @@ def _check_size(name: str, texts: list[Any]) -> list[Any]:
     if len(texts) > MOST_GIVEN or size > LONGEST_GIVEN:
         raise UserError(
             f"{name} is too long to be given with a claim: it has {len(texts):,} pages or sections with {size:,} "
-            f"characters; at most {MOST_GIVEN} with {LONGEST_GIVEN:,} characters are allowed. Index the file, and use "
-            f"it as a corpus: moot index {name} --corpus NAME",
+            f"characters; at most {MOST_GIVEN} with {LONGEST_GIVEN:,} characters are allowed. Index it, and use it as "
+            "a corpus: moot index PATH --corpus NAME",
             kind="invalid_given",
         )
     return texts

@@ -34,7 +34,7 @@ DASHES = frozenset("−⁃˗")
 """Dashes that Unicode does not list with the others (Pd)."""
 NO_WIDTH = frozenset("\u034f\u180b\u180c\u180d\u180f") | {chr(i) for i in range(0xFE00, 0xFE10)}
 BRACKETS = str.maketrans("‹›", "<>")
-"""Prompts show angle brackets as ‹ and ›, so a faithful copy contains these."""
+"""Restores angle brackets: prompts show them as ‹ and ›, so a faithful copy contains these."""
 
 NOT_PLAIN = ("<super>", "<sub>", "<fraction>", "<circle>")
 """Unicode's forms whose meaning differs from their plain letters and digits: 10² is not 102."""

@@ -217,7 +217,7 @@ NOT_FOUND = re.compile(
 
 
 def _numbers(value: Any) -> Any:
-    """The list of the numbers in a value, such as "1 and 3"; a value that is not only numbers is unchanged."""
+    """The numbers in a value such as "1 and 3", as a list, empty for "none found"; other values are unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
             raise ValueError("contains something that is not a number")

@@ -23,7 +23,7 @@ FEWEST_WORDS = 3
 MOST_NAMES = 3
 """Maximum number of origins that a sentence names."""
 LONGEST_NAME = 80
-"""Maximum number of characters of an origin's name in a sentence."""
+"""Number of characters after which an origin's name is cut in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
 """The repeated step, in words."""
 
@@ -50,8 +50,8 @@ class Robustness(TypedDict):
     """The evidence that a verdict depends on. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
 
     ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` says whether the verdict stays the
-    same without any single origin, null if unknown; ``falls_without`` names the origins without which it changes;
-    ``said`` is all this in words.
+    same whichever single origin is removed, null if unknown; ``falls_without`` names the origins without which it
+    changes; ``said`` is all this in words.
     """
 
     step: Literal["judge", "answer"]
@@ -154,7 +154,7 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 
 
 def result_sentences(found: Robustness) -> list[str]:
-    """The result in sentences; the first says whether the verdict holds without any single source."""
+    """The result in sentences; the first says whether the verdict holds whichever single source is removed."""
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])

@@ -37,7 +37,7 @@ TAIL = 1200
 """Characters at the end of a part that are searched for the end of a sentence."""
 TRIES = 10
 BYTES_PER_TRY = 100
-"""Additional bytes by which each try aims lower: as parts end with a sentence, a small step may change nothing."""
+"""Bytes by which each try lowers the aim more than the last: parts end with a sentence, so a small step may fail."""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
@@ -146,9 +146,9 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
-    """Leaves out whole elements of texts that are still too long: the last pieces of evidence, then the oldest rounds.
+    """Leaves out whole elements of texts that are still too long: evidence from the last, then the rest from the first.
 
-    Possibly only the claim and the text around it remain. It serves decisions for which little budget is left.
+    Possibly only the claim and the text around it remain. Used for decisions for which little budget is left.
 
     Args:
         made: from `shorten`.

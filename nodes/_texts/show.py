@@ -123,7 +123,7 @@ def show_answers(
 
 
 def show_opponents(turns: Iterable[Turn]) -> str:
-    """The others' last answers; empty in the first round."""
+    """The others' last answers under a heading; empty if there are none."""
     return show_answers(turns, heading="What the others answered last:")
 
 

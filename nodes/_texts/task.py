@@ -252,7 +252,7 @@ def check_claim(claim: object) -> str:
 
 
 def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """The speaker and the date of a claim, as keys of a task; unknown values (None, or blank) are left out.
+    """The speaker and the date of a claim, as keys of a task; None, an empty date and a blank speaker are left out.
 
     Args:
         claim_date: a year, a month or a day in ISO form.
@@ -334,7 +334,7 @@ RULES = {
 
 
 ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
-"""The sentence by which prompts with evidence allow an abstention on a question in words."""
+"""The sentence by which prompts with evidence allow an abstention if the answer is in words."""
 ABSTAIN_BY_KNOWLEDGE = (
     f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {ABSTENTION}"
 )

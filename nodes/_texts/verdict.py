@@ -32,8 +32,8 @@ MOST_CAVEATS = 3
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     """The turns on which the verdict is based.
 
-    These are the judge's turn; else the summariser's or moderator's turn, if there is one, and the last answers that
-    agree with the verdict.
+    These are the judge's turn (of a panel, the turns of the judges with this verdict); else the summariser's or
+    moderator's turn, if there is one, and the last answers that agree with the verdict.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     # Of a panel, only the judges with this verdict count.

@@ -12,7 +12,7 @@ SCORE_DECIMALS = 9
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold, both rounded to `SCORE_DECIMALS`."""
+    """Whether a value is above a threshold; their difference is rounded to `SCORE_DECIMALS`."""
     return round(value - threshold, SCORE_DECIMALS) > 0
 
 

@@ -32,10 +32,10 @@ NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of first words that replace the title of an exhibit without a title."""
 LONGEST_FIELD = 120
-"""Maximum number of characters of an expert's field in its prompt."""
+"""Number of characters after which an expert's field is cut in its prompt."""
 LONGEST_TITLE = 60
 LONGEST_PASSAGE = 400
-"""Maximum number of characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
+"""Number of characters after which an exhibit's title, and a passage quoted from it, are cut in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -298,7 +298,7 @@ def _cited_exhibit(citation: Mapping[str, Any]) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """A text by a model or a source as one line, without tags, cut to ``most`` characters."""
+    """A text by a model or a source as one line, without tags, cut after ``most`` characters."""
     line = " ".join(clean(text).split())
     return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
 

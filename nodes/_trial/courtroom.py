@@ -32,7 +32,7 @@ from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reas
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 ROUNDS_WITHOUT_RETRIEVAL = 3
-"""Rounds of both debates without retrieval (S2, Table 6)."""
+"""Number of rounds of each debate if `progressive_retrieval` is off (S2, Table 6)."""
 TEMPERATURES: dict[str, float | None] = {
     **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
     **dict.fromkeys(("court", "arbiter"), 0.2),
@@ -318,7 +318,8 @@ def close_round_node() -> Node:
     """Counts and records the round, and decides whether the debate stops; if so, adds its entry to ``debates``.
 
     Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the whole primary debate, the trial fails,
-    because there is nothing to judge. If a ceiling prevented an argument, there is only a warning.
+    because there is nothing to judge. In the switched debate, or if a ceiling prevented an argument, there is only a
+    warning.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:

@@ -124,7 +124,7 @@ async def rule_on_expert(
 
 
 @with_parameters(
-    expertise="the expert's field; as one line of at most 120 characters, it becomes part of an instruction.",
+    expertise="the expert's field; as one line, cut after 120 characters, it becomes part of an instruction.",
     reason="the side's reason for the request, which says what the expert should clear up.",
 )
 async def give_testimony(

@@ -228,7 +228,7 @@ def to_seed(to: str, state: TrialState, settings: Any) -> Send:
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Starts the searches: one for each premise, and one with each side's query."""
+    """Starts the searches: one for each premise up to `max_premises`, and one with each side's query."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")

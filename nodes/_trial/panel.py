@@ -359,7 +359,7 @@ def primary_debate(debates: Sequence[CourtDebate]) -> CourtDebate | None:
 
 
 def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | None:
-    """The winning side's last reflection score in the primary debate; None without one."""
+    """The winning side's last reflection score in the primary debate; None without a winner or a score."""
     side = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(verdict)
     scores = [score for score in (debate["reflection"][side] if debate and side else []) if score is not None]
     return scores[-1] if scores else None

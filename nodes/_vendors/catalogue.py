@@ -140,7 +140,7 @@ class ProviderHere(TypedDict):
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider, and the reason if its models cannot be called here.
+    """Every provider except ``fake``, and the reason if its models cannot be called here.
 
     This does not use the network, so it does not check whether a key is valid or a local server is running.
     """
