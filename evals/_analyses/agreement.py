@@ -40,7 +40,7 @@ def agreement(
 
     The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
     computes it; it is within [-1, 1], and has no width if they agree on everything. It assumes independent answers: if
-    some belong together, the interval is computed by the bootstrap over groups (`cluster_bootstrap`).
+    answers share a group, the interval is computed by the bootstrap over groups (`cluster_bootstrap`).
 
     Args:
         first: one grader's judgement of each answer; None if it gave none.
@@ -73,7 +73,7 @@ def agreement(
 
 
 def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
-    """Cohen's kappa from the counts of each pair of judgements; undefined if the agreement expected by chance is 1."""
+    """A function of the counts of each pair of judgements: Cohen's kappa, NaN if the agreement by chance is 1."""
     first, second = np.array(kinds, dtype=float).T
 
     def kappa_of_counts(counts: Array) -> Array:

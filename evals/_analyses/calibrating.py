@@ -21,8 +21,10 @@ from moot.nodes._texts.calibrated import Bound, Calibration, bound_to, differenc
 
 @dataclass(frozen=True)
 class CalibrationCase:
-    """A labelled debate: the nonconformity score of its right label, its verdict's confidence (None if there is none),
-    and whether the verdict is right."""
+    """A labelled debate: its nonconformity score, its verdict's confidence, and whether the verdict is right.
+
+    The score is that of the right label, the lowest if several are right. Without a verdict the confidence is None.
+    """
 
     score: float
     confidence: float | None
@@ -54,7 +56,7 @@ def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCa
     """Make a case from a finished debate and its right answers.
 
     Raises:
-        UserError: none of the right answers is a label of its task.
+        UserError: the task has no labels, or none of the right answers is one of them.
     """
     task = document["task"]
     right = {label for answer in gold if (label := read_answer(task, answer)) is not None}

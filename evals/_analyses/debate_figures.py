@@ -1,4 +1,6 @@
-"""Figures of single debates that the papers report. They are computed at once, so that no document stays in memory.
+"""Figures of single debates that the papers report.
+
+They are computed when a document is read, so that no document stays in memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
@@ -20,7 +22,7 @@ Right = Callable[[str], bool]
 
 
 class AgentAnswer(NamedTuple):
-    """An agent's answer in a round, whether it is right (None if there is no answer), and its scores, in [0, 1]."""
+    """An agent's answer in a round, whether it is right (None if there is no answer), and its scores (`METRICS`)."""
 
     round: int
     agent: str

@@ -113,7 +113,7 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
         paths: logs and folders of logs.
 
     Raises:
-        UserError: there is no such answer, or a log is not in moot's format.
+        UserError: a path does not exist, there is no such answer, or a log is not in moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -154,11 +154,11 @@ async def ask_graders(
     Args:
         answers: new grades are added to their ``grades``.
         models: as provider:name.
-        at_once: calls in flight.
-        done: called after every grade.
+        at_once: maximum number of calls at the same time.
+        done: called after every grade, known or not.
 
     Returns:
-        The errors, each kind once.
+        The texts of the errors, each once.
 
     Raises:
         UserError: a model cannot be called at all.

@@ -86,7 +86,7 @@ def search_weight(
     folds: int = FOLDS,
     seed: int = SEED,
 ) -> WeightSearch | None:
-    """Find the weight of votes with the lowest calibration error, and its error on held-out items.
+    """Cross-validate the weight of votes: for each fold, take the one with the least error on the other folds.
 
     Args:
         panels: the panels of trials, one for each item.

@@ -117,8 +117,7 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
     Args:
         text: the passage.
         instruction: the instruction.
-        position: start, end, or middle (after the sentence that contains the middle; if it is the last one, after a
-            word).
+        position: start, end, or middle (after a sentence that ends behind the middle; if there is none, after a word).
     """
     if position == "start":
         return f"{instruction} {text}"

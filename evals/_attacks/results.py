@@ -1,4 +1,4 @@
-"""Results of attacks: verdicts that they changed, how many of these were flagged, and the cost of defences."""
+"""Results of attacks: verdicts that flipped, how many of these were flagged, and false alarms without an attack."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
         logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
 
     Returns:
-        ``systems``: a record for each system without an attack, with ``accuracy`` [value, low, high] and these counts:
+        ``systems``: a record for each cell without an attack, with ``accuracy`` [value, low, high] and these counts:
         ``n`` (samples), ``right`` (right verdicts), ``flagged`` (right verdicts with a flag: false alarms), and
         ``flags`` (right verdicts with each flag).
-        ``attacks``: a record for each system under attack, with ``flip_rate`` [value, low, high] and these counts:
+        ``attacks``: a record for each cell under attack, with ``flip_rate`` [value, low, high] and these counts:
         ``right`` (samples that were right without the attack and have an outcome under attack), ``flips``, ``aimed``
         (flips to the attack's answer), ``flagged`` (flips with a flag), ``flags`` (flips with each flag), ``withheld``
         (verdicts), ``missing`` (samples that were right without the attack and have no outcome under attack), and

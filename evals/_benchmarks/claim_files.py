@@ -30,7 +30,7 @@ CSV_ERRORS = {
 }
 """Beginnings of the csv module's errors, with plainer words for each."""
 LONGEST_NAME = 200
-"""Maximum number of characters of an id, a group, a speaker or a graph."""
+"""Maximum number of characters of an id, label, date, speaker, group or graph."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda ro
         check: returns the caller's objection to a row; empty if there is none.
 
     Raises:
-        UserError: a row is bad (the error names its line, and the number of other bad rows).
+        UserError: a row is bad (the error names its line, and the number of other bad rows), or there is no row.
     """
     rows, bad = [], []
     for row in file:

@@ -32,8 +32,7 @@ class Record:
 class Item:
     """One claim or question of a benchmark, with the data that answers are scored by.
 
-    The system under test sees only ``claim``, ``options``, ``claim_date`` and ``speaker``, and ``given`` if it is asked
-    to read that.
+    The system under test sees only ``claim``, ``options``, ``labels``, ``given``, ``claim_date`` and ``speaker``.
     """
 
     claim: str
@@ -87,7 +86,7 @@ class InvalidRecord(Exception):  # noqa: N818 - says what is wrong with a record
 
 
 class SkippedRecord(Exception):  # noqa: N818 - says why a record is left out
-    """A record that cannot be asked or measured; the text is the reason, the same for all such records."""
+    """A record that cannot be asked or measured; the text is the reason, and notes count the records by reason."""
 
 
 UNLABELLED = "no gold answer, as in test sets"

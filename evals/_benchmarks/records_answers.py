@@ -165,8 +165,7 @@ def squad(record: Record) -> Item:
 
 
 def longbench(record: Record) -> Item:
-    """{_id, input, context, answers: [text], dataset}: the documents are given, as no question can be answered without
-    them."""
+    """{_id, input, context, answers: [text], dataset}. The context is given: no question can be answered without it."""
     subset = text_field(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
         raise SkippedRecord("of a subset that is not question answering")

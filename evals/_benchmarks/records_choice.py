@@ -168,7 +168,7 @@ def gpqa(record: Record) -> Item:
 def arc(record: Record) -> Item:
     """{id, question: {stem, choices: [{text, label}]}, answerKey}; on the Hub {question, choices: {text, label}}.
 
-    Labels are A to D, or 1 to 4; a few questions have three or five.
+    Labels are A to D, or 1 to 4; a few questions have three or five options.
     """
     key = gold_answer(record, "answerKey")
     with published_shape("question"):

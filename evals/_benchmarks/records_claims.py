@@ -244,8 +244,10 @@ def _parse_day(text: str) -> str | None:
 
 
 def scifact(record: Record) -> Item:
-    """{id, claim, evidence: {document: [{sentences, label}]}}; {} if there is not enough evidence. Test sets have no
-    evidence."""
+    """{id, claim, evidence: {document: [{sentences, label}]}}, with {} if there is not enough evidence.
+
+    Test sets have no field ``evidence``.
+    """
     with published_shape("evidence"):
         found = record.fields.get("evidence")
         if found is None:
@@ -308,7 +310,8 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
         The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
 
     Raises:
-        UserError: it cannot be read, or an abstract or a sentence of a record is missing (the error names the record).
+        UserError: ``corpus.json`` cannot be read, or an abstract or a sentence of a record is missing (the error names
+            the record).
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)

@@ -19,7 +19,7 @@ from moot.evals._benchmarks.records import InvalidRecord, Record
 LARGEST_FILE = 512 * 2**20
 """Maximum size in bytes; of a Parquet file also its unpacked size."""
 MOST_RECORDS = 1_000_000
-"""Maximum number of records in a file."""
+"""Maximum number of lines of JSON Lines, rows of Parquet or of the Hub, and records of a folder."""
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """Splits an object of a file into its records: a SQuAD article has several."""
@@ -33,7 +33,7 @@ def invalid(where: str, problem: str) -> UserError:
 
 
 def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Expand | None = None) -> list[Record]:
-    """Read the records of one file, in order. If ``<stem>.ids.json`` is beside it, they get the ids of that list.
+    """Read the records of one file, in order. Their ids are the list in ``<stem>.ids.json``, if there is such a file.
 
     Args:
         file: ends in .jsonl, .json, .csv or .parquet.
@@ -42,7 +42,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: it cannot be read, or contains something other than records (the error names file and line).
+        UserError: the file cannot be read, or contains something other than records (the error names file and line).
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -121,7 +121,7 @@ def _parse_lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
 
 
 def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
-    """Read a list of records, an object with a record for each id, one of these in a field ``data``, or JSON Lines."""
+    """Read a list of records, alone or in a field ``data``, an object with a record for each id, or JSON Lines."""
     content = _decode(file.read_bytes(), name)
     try:
         value = json.loads(content, object_pairs_hook=_unique_keys)

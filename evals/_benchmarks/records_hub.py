@@ -38,7 +38,7 @@ def read_hub(hub: Hub) -> list[Record]:
     """Read the records of a dataset, in order; label numbers are replaced by label names.
 
     Raises:
-        HubUnavailable: `datasets` is not installed, or it failed.
+        HubUnavailable: `datasets` is not installed or failed, or there are too many rows.
     """
     try:
         load = imported("datasets").load_dataset

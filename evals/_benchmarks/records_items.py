@@ -64,7 +64,10 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
 
 
 def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
-    """An id for a record without one: its place in the file, with the file's name if there are several files."""
+    """An id for a record without one: its place in the file.
+
+    If there are several files, it is the file's name, with the place if the file has several records.
+    """
     if len(sizes) == 1:
         return str(record.index)
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"

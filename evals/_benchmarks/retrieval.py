@@ -49,7 +49,7 @@ class RowScores:
     row: Row
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     nothing_found: dict[str, int] = field(default_factory=dict)
-    """Queries for which a source found nothing; they count as zeros."""
+    """The number of queries for which each source found nothing; they count as zeros."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: s
 
 
 def corpus_name(row: Row, encoder: str) -> str:
-    """The corpus name of a row's passages: their origin, and a hash of them and the encoder."""
+    """The corpus name of a row's passages: their files (or ``union``), and a hash of the passages and the encoder."""
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
         content.update(passage.model_dump_json().encode())
@@ -125,7 +125,10 @@ async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: s
 
 
 def gold_grades(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """The grades of a query's gold evidence by id; passages with the same words count as one, with the best grade."""
+    """The grades of a query's gold evidence by id.
+
+    Passages with the same source and text count once, with the best grade.
+    """
     grades: dict[str, int] = {}
     for gold in query.gold:
         text = texts[gold.id]

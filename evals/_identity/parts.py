@@ -1,5 +1,4 @@
-"""Everything that a run depends on besides its settings: items, corpora, sources, prompts, endpoints, the system's
-version.
+"""The parts that a run depends on besides its settings: items, corpora, sources, prompts, endpoints, system version.
 
 If any of these differs, it is another run even with the same settings, and the samples of the two runs are never mixed.
 """
@@ -72,7 +71,7 @@ def single_version(graph: str) -> str:
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The address of each called model's provider, without user names; models that run in this process have none."""
+    """The addresses of the providers of all called models, without user names, by provider."""
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -80,7 +79,7 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 
 
 def endpoints(*models: str) -> dict[str, str]:
-    """The address of the provider of each model."""
+    """The addresses of the models' providers, by provider; models that run in this process have none."""
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     known = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
     return known | {provider: vendor_endpoint(provider).display_url for provider in providers if provider in VENDORS}

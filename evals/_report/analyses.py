@@ -1,5 +1,4 @@
-"""Tables of the papers' own analyses: scores and right answers, figures of agents and rounds, weights of
-confidences."""
+"""Tables of the papers' own analyses: scores and right answers, agents and rounds, weights of confidences."""
 
 from __future__ import annotations
 

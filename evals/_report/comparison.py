@@ -61,7 +61,7 @@ class System:
 
     @property
     def errors(self) -> int:
-        """The number of items that failed."""
+        """The number of items that failed, counted in each run."""
         return len(self.observations) - len(self.answered)
 
     @property
@@ -237,8 +237,8 @@ def _system_key(run: LoggedRun) -> str:
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
     """Make a system with its newest label; equal labels of several systems are numbered.
 
-    Several logs of one seed have the same items from different sources: the newest successful log is used, or else the
-    newest.
+    If several logs have one seed, for example because the items were read from different places, the newest successful
+    log is used, or else the newest.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
@@ -270,8 +270,7 @@ def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """The controls that always give the same label: the most frequent right label, and the label for open claims if it
-    differs."""
+    """Controls that always give the most frequent right label and, if it differs, the label for open claims."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: observation for system in reversed(systems) for run in system.items for id, observation in run.items()}

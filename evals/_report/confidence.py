@@ -11,7 +11,7 @@ from moot.evals._stats.calibration import BINS, accuracy_at, brier_score, ece, r
 from moot.evals._stats.observations import THRESHOLD_SCORES, Observation, is_right_answer
 
 THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
-"""Thresholds for scores of answers; all answers pass 0."""
+"""Thresholds for scores of answers; only answers with a negative answer relevance do not pass 0."""
 
 
 CONFIDENCE = "confidence"
@@ -122,11 +122,11 @@ def thresholds_table(study: Study) -> Table | None:
         "thresholds",
         "Thresholds of scores",
         "The number and share of scored answers within debates that reach each threshold, and the share of these that "
-        "is right by the first measure. All scored answers reach threshold 0. Answers with an unknown score are left "
-        "out. Some answers need not follow from evidence: their writer has no source, or the task is multiple "
-        "choice, a number or an expression, and the answer uses no evidence. They have no faithfulness, and count only "
-        "under answer relevance. A threshold of answer relevance belongs to the encoder that it was chosen with. "
-        "Answers of one debate are not independent: small differences mean nothing. All runs are pooled.",
+        "is right by the first measure. Only a negative answer relevance is below threshold 0. Answers with an unknown "
+        "score are left out. Some answers need not follow from evidence: their writer has no source, or the task is "
+        "multiple choice, a number or an expression, and the answer uses no evidence. They have no faithfulness, and "
+        "count only under answer relevance. A threshold of answer relevance belongs to the encoder that it was chosen "
+        "with. Answers of one debate are not independent: small differences mean nothing. All runs are pooled.",
         heads,
         rows,
     )

@@ -28,7 +28,7 @@ LONGEST_NAME, LONGEST_TITLE = 44, 26
 """Maximum number of characters of a name beside an axis, and above a panel."""
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 WIDTH = 7.2
-"""Inches."""
+"""Width of a figure in inches."""
 STYLE = {
     "font.size": 9,
     "svg.fonttype": "none",
@@ -194,7 +194,7 @@ def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
 def draw_panels(
     key: str, table: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4
 ) -> list[bytes]:
-    """Draw a panel for each system, three in a row, on the same scales. Returns the files of the figure."""
+    """Draw a panel for each system, three in a row, with the same y scale, and return the files of the figure."""
     groups = by_system(table)
     n_columns = min(3, len(groups))
     n_rows = -(-len(groups) // 3)

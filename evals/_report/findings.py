@@ -1,5 +1,4 @@
-"""The beginning of a report: findings that claim no more than the tests show, and a list of gaps in the
-measurement."""
+"""The beginning of a report: findings that claim no more than the tests show, and gaps in the measurement."""
 
 from __future__ import annotations
 

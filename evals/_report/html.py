@@ -119,7 +119,7 @@ def best_scores(table: Table | None) -> dict[str, float | None]:
 
 
 def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The paired differences of each study by their first measure."""
+    """The title of each study and its paired differences by the first measure; no title if there is one study."""
     studies = []
     for section in report.sections:
         table = next((candidate for candidate in section.tables if candidate.key == "differences"), None)
@@ -192,7 +192,7 @@ def _all_known(table: Table, key: str) -> bool:
 
 
 def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """The horizontal position of a value, and the ticks: 1, 2 and 5 of each power of ten."""
+    """A function from a value to its horizontal position, and at most six ticks, at 1, 2 or 5 times a power of ten."""
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
     def x_position(x: float) -> float:
@@ -205,7 +205,7 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
 
 
 def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """The vertical position of a score, and the lines of the grid."""
+    """A function from a score to its vertical position, and the lines of the grid."""
     room = max((high - low) * 0.12, 0.01)
     start, end = low - room, high + room
 
@@ -220,7 +220,8 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add the places of labels to points. A label overlaps no point and no other label if there is such a place.
 
-    The line of the front goes to the right of its points and up, so their labels are above on the left, or below.
+    The line of the front goes to the right of its points and up, so the first choices for their labels are above on the
+    left, and below.
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]

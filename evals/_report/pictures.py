@@ -1,4 +1,4 @@
-"""Pictures of a report: one for each question that its tables answer, as SVG and PNG."""
+"""Pictures of a report, each drawn from the numbers of a table."""
 
 from __future__ import annotations
 
@@ -174,8 +174,7 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a dashed
-    one."""
+    """Novelty and reflection by round; lines are solid for the primary debate, dashed for that with sides switched."""
     table = tables["trial_rounds"]
     groups = by_system(table)
     shown = [name for name in ("novelty", "reflection") if table.has(name)]

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
-"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number, shown with one decimal."""
+"""``share``: a share, or a figure of that size such as kappa; ``signed``: a difference of shares; ``number``: any other
+number, shown with one decimal."""
 
 
 @dataclass(frozen=True)

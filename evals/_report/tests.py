@@ -53,8 +53,8 @@ def comparisons_of(
 ) -> list[list[Comparison]]:
     """Every test of each study, with Holm's correction for the tests of its family.
 
-    A difference is detectable if its p-value can be at most `ALPHA` / the number of tests in the family, as Holm
-    requires of the smallest p-value.
+    Detectable differences are for a p-value of at most `ALPHA` / the number of tests in the family, as Holm requires of
+    the smallest p-value.
 
     Args:
         studies: the studies of a report.
@@ -175,8 +175,7 @@ def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cel
 
 
 def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
-    """The smallest mean difference that this number of groups shows, if their differences have the same spread as
-    these.
+    """The smallest mean difference that this number of groups shows, if the spread of differences stays the same.
 
     Args:
         groups: the differences of each group's items.

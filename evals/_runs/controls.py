@@ -9,7 +9,8 @@ They run after a debate on the same samples, and read figures from its log (`moo
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
   debate does not win only because of its evidence.
 
-If a debate failed, or its tokens or cost are unknown, its controls have no budget, and their samples are missing data.
+If a debate has no outcome on a sample, the samples of its controls are missing data; so are those of self-consistency
+if the debate's tokens or cost are unknown.
 Retrieval variants are the same system with another setting. Controls derived from a debate or the labels need no call
 (`moot.evals._stats.derived`).
 """
@@ -77,8 +78,10 @@ def is_debate(system: type[Settings]) -> bool:
 
 
 def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
-    """The controls of a system. Only debates have any; controls that read evidence exist only if the debate retrieves
-    some."""
+    """The controls of a system; none if it is not a debate.
+
+    Controls that read evidence are included only if the debate retrieves evidence.
+    """
     if not is_debate(system):
         return []
     searches = settings.get("retrieval") != "none" and settings.get("sources", True)

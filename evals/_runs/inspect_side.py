@@ -99,7 +99,7 @@ def moot_models() -> type[ModelAPI]:
 
 
 def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Add Inspect's model and options to a debate's settings; ``--model none`` adds nothing.
+    """Add Inspect's model and options to a debate's settings; ``--model none`` adds no model.
 
     Args:
         settings: the settings that differ from the defaults.

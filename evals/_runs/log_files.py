@@ -32,10 +32,10 @@ class Header:
 
     @property
     def identity(self) -> str:
-        """The identity that a log and its retry share: the system with its settings, the items, and the judge of
-        answers.
+        """The identity that a log and its retry share: the system with its settings, the items, and the judge.
 
-        It is the log's key, if there is one, which does not depend on the system's label.
+        It is the log's key, which does not depend on the system's label. If there is no key, it is made from moot's
+        other metadata, or else it is Inspect's task id.
         """
         if "key" in self.metadata:
             return str(self.metadata["key"])
@@ -61,7 +61,7 @@ class Header:
 
     @property
     def of_key(self) -> str | None:
-        """The key of the debate that a control was run with, from the arguments of the control's solver."""
+        """The key of the debate that a control or an attack belongs to, from the arguments of its solver; else None."""
         keys = (step.params.get("of") for step in self.log.plan.steps)
         return next((str(key) for key in keys if key), None)
 
@@ -72,12 +72,12 @@ class Header:
 
     @property
     def created(self) -> str:
-        """The date and time of its creation in ISO format."""
+        """The date and time of the log's creation in ISO format."""
         return str(self.log.eval.created)
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """All log files without duplicates: the named files, and the files in folders, sorted by name, so by time.
+    """All log files without duplicates: the named files, and the logs in each named folder, sorted by path.
 
     Raises:
         UserError: a path does not exist.

@@ -287,8 +287,9 @@ def _check_labels_differ(cells: Sequence[Cell]) -> None:
 
 
 def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | None, seed: int | None) -> Cell:
-    """Make the cell of a system on a benchmark. The system's own settings override the model and the seed; these
-    override the plan's settings.
+    """Make the cell of a system on a benchmark.
+
+    The system's own settings override the model and the seed, which override the plan's settings.
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose

@@ -6,7 +6,7 @@ RAGAS itself: two for a single answer, and others for `moot eval ragas`, which s
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
 
-The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose in these cases: NaN without
+The two functions return RAGAS's results unchanged. Moot's own scores differ on purpose from these of RAGAS: NaN without
 statements, a `ValueError` without evidence or answer (ours: null); 0 for an answer that its model calls noncommittal in
 every question (ours: the mean, as S1 has no such term); 0 if its model writes no question. `moot eval ragas` counts
 these cases as missing data, except the noncommittal answer, which keeps RAGAS's 0. RAGAS reports its use to its makers
@@ -180,11 +180,12 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
-        path: a file or folder; if a folder has several tries of a run, only the last successful one is read.
+        path: a file or folder; if a folder has several logs of a run, only one is read (`without_superseded`).
         limit: maximum number of samples of each log; None for all.
 
     Raises:
-        UserError: there is no sample of a debate system, Inspect is not installed, or a file is not in moot's format.
+        UserError: the path does not exist, there is no sample of a debate system, Inspect is not installed, or a file
+            is not in moot's format.
     """
     if (document := _document_at(path)) is not None:
         known = _check_document(document, str(path))

@@ -1,8 +1,8 @@
-"""Inspect's recovery database, from which a killed run resumes, with one write for each sample.
+"""Inspect's recovery database, from which a killed run resumes, with few writes for each sample.
 
-Inspect commits each of a sample's roughly twenty events to its recovery database separately. While a debate
-runs, they do not include its calls, only that the sample began; after a kill such a sample is run again. So all events
-are written together, when the sample is complete.
+Inspect commits each of a sample's roughly twenty events to its recovery database separately. Until a debate
+ends, its events do not include its calls, only that the sample began; after a kill such a sample is run again. So
+events are written together: when the sample is complete, or when `MOST_WAITING` of them wait.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""Maximum number of a sample's events that wait to be written; Inspect has the same number if it limits them."""
+"""Maximum number of a sample's events that wait to be written: as many as Inspect keeps in memory, if limited."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):
-    """Inspect's recovery database, with a sample's events committed when it ends."""
+    """Inspect's recovery database, which commits a sample's events when it ends or `MOST_WAITING` events wait."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Take the arguments of Inspect's class."""

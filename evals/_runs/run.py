@@ -61,7 +61,7 @@ from moot.nodes._runtime.settings import checked_settings
 log = logging.getLogger(__name__)
 
 CELLS_AT_ONCE = 4
-"""Number of cells that run at the same time, each with its share of the samples in flight."""
+"""Maximum number of cells that run at the same time, each with its share of the samples in flight."""
 MOST_WRITES, LEAST_SAMPLES = 20, 10
 """Maximum number of writes of a log, and minimum number of samples in a write."""
 LOCK = ".moot.lock"
@@ -75,7 +75,7 @@ class Limits:
     ``budget``, ``max_cost`` and ``max_calls`` also count earlier runs of the plan that had one of these three ceilings.
 
     Attributes:
-        at_once: samples in flight.
+        at_once: maximum number of samples in flight.
         time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is tried again
             only with another limit.
         retry_on_error: number of immediate retries of a failed sample.
@@ -97,7 +97,7 @@ class Limits:
 
     @contextmanager
     def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
-        """Within this context, all debates share the ceilings of the plan, which also count its earlier runs.
+        """Within this context, all debates share these ceilings; only `max_seconds` does not count earlier runs.
 
         Args:
             spent: the file with the spending of earlier runs; created only if tokens, USD or calls have a ceiling.
@@ -123,7 +123,7 @@ def run_plan(
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None] = log.warning,
 ) -> list[EvalLog]:
-    """Run the unfinished part of a plan, controls after their debates. Blocking.
+    """Run the unfinished part of a plan, controls and attacks after their debates. Blocking.
 
     Args:
         plan: the plan to run.
@@ -135,7 +135,7 @@ def run_plan(
             of earlier runs.
 
     Returns:
-        The log of each cell without its samples, in the plan's order.
+        The log of each cell that has one, without its samples, in the plan's order.
 
     Raises:
         UserError: as `make_cells` and `preflight`; data that cannot be read; a folder that cannot be created, or that
@@ -244,8 +244,10 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 
 
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Yield a message for each cell that starts a new run although the folder has a log with the same settings. It
-    names the differences."""
+    """Yield a message for each cell that starts a new run although the folder has a log with the same settings.
+
+    The message names the differences.
+    """
     newest = newest_logs(logs)
     for cell in cells:
         earlier = [log for key, log in newest.items() if key.partition(".")[0] == cell.key]
@@ -267,8 +269,10 @@ def file_name(log: EvalLog) -> str:
 
 
 def save_plan(plan: Plan, logs: Path) -> str:
-    """Write a plan into the folder of its logs, so that it can be run again. Returns its hash, which is in the file's
-    name and in the logs.
+    """Write a plan into the folder of its logs, so that it can be run again.
+
+    Returns:
+        The plan's hash, which is in the file's name and in the logs.
 
     Raises:
         UserError: the file cannot be written.
@@ -323,7 +327,7 @@ def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
 
 
 def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
-    """The solver of a cell; the log of a control's debate must exist already."""
+    """The solver of a cell; for a control or an attack, the log of its debate must exist already."""
     key = keys[cell.key]
     if cell.of is None or not (cell.control or cell.attack):
         return debate(cell.graph, run=key, **cell.settings)
@@ -366,8 +370,8 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             max_samples=max(1, limits.at_once // parallel_tasks),
             time_limit=limits.time_limit,
             retry_on_error=limits.retry_on_error or None,
-            # all samples are run, even if some fail; the cell then counts as not done, and the next run tries the
-            # failed ones again
+            # by default all samples are run, even if some fail; the cell then counts as not done, and the next run
+            # tries the failed ones again
             fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
             continue_on_fail=limits.fail_on_error is None,
             acp_server=False,

@@ -69,7 +69,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def reasons_text(document: Document) -> str:
-    """The verdict's reasons, in the speakers' own words; if there is no verdict, the reason for that."""
+    """The verdict's reasons, in the speakers' own words; if the debate failed, the error; without reasons, a note."""
     if document["error"]:
         return str(document["error"]["detail"])
     reasons = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]

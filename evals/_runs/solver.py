@@ -44,7 +44,7 @@ DebateRunner = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 
 
 class DebateFailed(Exception):  # noqa: N818 - Inspect shows this name
-    """A debate that ended without a verdict through no fault of the system: the sample is missing data."""
+    """A debate that could not run or failed, through no fault of the system: the sample is missing data."""
 
 
 @solver(name="debate")
@@ -110,7 +110,7 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
             store: it must have been read with its events and attachments, which also contain the document.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the document is damaged.
     """
     stored = sample.store.get(DOCUMENT)
     if stored is None and isinstance(sample, EvalSample):
@@ -162,10 +162,10 @@ def _with_day(settings: Settings, sample: TaskState) -> Settings:
 
 
 def _with_seed(settings: Settings, sample: TaskState, system: Sequence[Any]) -> Settings:
-    """Derive a seed from the run's seed, the system, and the sample's id and epoch. Settings without a seed are
-    returned unchanged.
+    """Derive a seed from the run's seed, the system, and the sample's id and epoch.
 
-    A debate that runs again with the settings in its document sends the same seeds.
+    Settings without a seed are returned unchanged. A debate that runs again with the settings in its document sends the
+    same seeds.
     """
     if settings.seed is None:
         return settings

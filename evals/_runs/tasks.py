@@ -36,8 +36,10 @@ log = logging.getLogger(__name__)
 
 
 def make_sample(item: Item, benchmark: Benchmark) -> Sample:
-    """Convert an item to an Inspect sample. Its metadata are for measures; only those under `solver.INPUTS` reach
-    debates."""
+    """Convert an item to an Inspect sample.
+
+    The sample's metadata are for measures; only those under `solver.INPUTS` reach debates.
+    """
     plain = asdict(item)
     metadata = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]

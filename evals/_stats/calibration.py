@@ -49,8 +49,7 @@ class RiskCoverage(NamedTuple):
 
 
 def _known_pairs(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
-    """Confidences and judgements (0 or 1) of the items that have both, and the numbers of missing and left-out
-    items."""
+    """Confidences and judgements (0 or 1) of the items with both, and the numbers of missing and left-out items."""
     pairs = list(zip(confidences, correct, strict=True))
     known = [(confidence, right) for confidence, right in pairs if confidence is not None and right is not None]
     if not all(0 <= confidence <= 1 for confidence, _ in known):

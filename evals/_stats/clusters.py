@@ -1,5 +1,4 @@
-"""Uncertainty of a figure if items come in groups: claims about one page, questions on one paragraph, variants of a
-claim.
+"""Uncertainty of a figure if items come in groups, such as claims about one page or variants of a claim.
 
 Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
 independence are too narrow. Here whole groups are resampled or flipped. An item without a group is its own group; if
@@ -147,8 +146,8 @@ def cluster_bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over groups (Field and Welsh 2007: the cluster bootstrap).
 
-    Groups are drawn with replacement, each with all its items. With one item in each group, the
-    result is that of `bootstrap`.
+    Groups are drawn with replacement, each with all its items. With one item in each group, the resamples are those of
+    `bootstrap`.
 
     Args:
         groups: the items of each group. Equal items are of one kind, and the figure depends only on the number of items

@@ -1,5 +1,7 @@
-"""Measures of a system's items, and differences between systems, with intervals; the mean over runs if there are
-several."""
+"""Measures of a system's items, and differences between systems, with intervals.
+
+If a system has several runs, its measure is the mean over runs.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,10 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 
 
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
-    """The difference of a measure between two systems over the same items, with its paired bootstrap interval over
-    groups."""
+    """A measure of the first system minus that of the second, on the same items, with its paired bootstrap interval.
+
+    The bootstrap draws groups of items.
+    """
     ours, theirs = (_values_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
 

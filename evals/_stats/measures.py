@@ -29,7 +29,7 @@ def load_extra(name: str) -> Any:
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
     """Compute each of `MEASURES` for each query.
 
-    recall@k = the share of gold documents that are among the first k (below 1 if there are more than k of them);
+    recall@k = the share of gold documents that are among the first k (below 1 if there are more than k gold documents);
     nDCG@10 = DCG / DCG of the best order, with DCG = the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
     MRR@10 = 1 / rank of the first gold document, 0 if the first ten contain none.
 
@@ -50,11 +50,11 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 
 
 def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
-    """Convert judgements and rankings to arrays for ranx. Documents become numbers: ranx would compile again for each
-    length of their names.
+    """Convert judgements and rankings to arrays for ranx.
 
-    Judgements: (queries, documents, 2), each document's number and grade, the best first. Rankings: (queries, `K`, 2),
-    the numbers of the documents found, the best first.
+    Documents become numbers, as ranx would compile again for each length of their names. Judgements: (queries,
+    documents, 2), each document's number and grade, the best first. Rankings: (queries, `K`, 2), the numbers of the
+    documents found, the best first.
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD

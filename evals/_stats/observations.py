@@ -1,5 +1,7 @@
-"""The result of one item in one run, with only the fields that comparisons read: result documents do not stay in
-memory."""
+"""The result of one item in one run, with only the fields that comparisons read.
+
+Result documents do not stay in memory.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ LONGEST_DETAIL = 200
 
 
 class RoundAnswer(NamedTuple):
-    """The majority answer of a round; `ABSTAINED` if no speaker gave an answer."""
+    """The majority answer of a round; `ABSTAINED` if no speaker answered or the majority abstained."""
 
     round: int
     speakers: int
@@ -48,7 +50,10 @@ class RoundAnswer(NamedTuple):
 
 
 class ScoredAnswer(NamedTuple):
-    """An answer within a debate and its scores in [0, 1], by name: None if a score is unknown; some may be absent."""
+    """An answer within a debate and its scores by name: None if a score is unknown; some may be absent.
+
+    Faithfulness is in [0, 1], answer relevance (a mean of cosines) in [-1, 1].
+    """
 
     answer: str
     scores: ScoreMap
@@ -71,7 +76,7 @@ class Observation:
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
         tokens: the tokens of all calls; None if an endpoint did not count some.
-        cost: the cost of all calls; None if a price or a count is unknown.
+        cost: the cost of all paid calls; None if a price or a count is unknown.
         warnings: the number of warnings of each kind.
         models: each model that was called, with the name that its endpoint reported.
         debate_figures: figures of the debate besides its verdict; None if there is no document.
@@ -176,7 +181,7 @@ def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> b
 
 
 def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str]:
-    """The kind of an item's error and its details; None if the debate has an outcome."""
+    """The kind of an item's error, None if the debate has an outcome; and details of an error or unusable replies."""
     error = (document or {}).get("error")
     if document is not None and has_outcome(document) and (error or sample.error is None):
         return None, clean(error["detail"])[:LONGEST_DETAIL] if error else ""
@@ -197,8 +202,7 @@ def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """The fields of a result document that measures of `moot.evals` read, without texts, evidence, single calls and
-    settings."""
+    """The fields of a result document that measures read, without texts, evidence, single calls and settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},

@@ -1,5 +1,4 @@
-"""Official scores that require evidence: the scores of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and
-joint scores.
+"""Official scores that require evidence: of FEVER, FEVEROUS and HoVer, and HotpotQA's scores of supporting facts.
 
 A system's evidence is the list of its verdict's citations (`moot.nodes._texts.verdict.verdict_citations`); for
 HotpotQA, the sentences that contain the cited quotes.
@@ -73,10 +72,10 @@ def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
 
 
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
-    """HoVer score of an item (Jiang et al. 2020, hover-nlp.github.io): the right label and a right sentence of each
-    page.
+    """HoVer score of an item (Jiang et al. 2020): 1 for the right label and a right sentence of each page, else 0.
 
-    If a claim needs k pages, the first k + 1 found pages count, with the first two sentences of each.
+    If a claim needs k pages, the first k + 1 found pages count, with the first two sentences of each
+    (hover-nlp.github.io).
 
     Args:
         gold: the right label.
@@ -97,8 +96,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page and the element of a piece of evidence, if its address ends in the element, as in ``#sentence_3``; else
-    None."""
+    """The page and element of a piece of evidence; None if its address does not end in one, as in ``#sentence_3``."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
     except ValueError:  # not an address
@@ -152,7 +150,7 @@ def official_score(
     gold_evidence: Mapping[str, Any] | None,
     given: Sequence[Mapping[str, str]] = (),
 ) -> tuple[float | None, bool]:
-    """An official score of one item in [0, 1], and whether the verdict could cite the kind of evidence that it needs.
+    """An official score of one item in [0, 1], and whether the verdict could name the evidence that the score requires.
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.
@@ -163,7 +161,8 @@ def official_score(
         given: the texts that came with the claim.
 
     Returns:
-        A score of None if the benchmark's file does not say which evidence is right.
+        A score of None if the benchmark's file does not say which evidence is right. The second value is whether any
+        evidence has an address with page and element or, for HotpotQA's scores, whether the verdict cites anything.
     """
     known = gold_evidence or {}
     sets = known.get("sets") or []
@@ -211,8 +210,7 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """Remove the official scores that cannot be computed for a run from its observations; return these, with notes
-    on the reasons."""
+    """A run's observations without the official scores that cannot be computed, and notes on the reasons."""
     reason_by_measure = {
         name: reason
         for name in measures

@@ -23,8 +23,7 @@ SLACK = 1e-9
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """The shares of discordant items that two accuracies allow: the minimum, the share if errors are independent, and
-    the maximum.
+    """The shares of discordant items that two accuracies allow: minimum, share with independent errors, maximum.
 
     Raises:
         ValueError: an accuracy outside [0, 1].

@@ -97,8 +97,7 @@ def stratified_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The mean of several samples' figures with its interval, as `bootstrap` computes it; each sample is resampled
-    separately.
+    """The mean of several samples' figures with its bootstrap interval; each sample is resampled separately.
 
     Args:
         samples: the items of each sample.
@@ -139,8 +138,9 @@ def stratified_bootstrap(
 
 
 def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:
-    """A share with its Wilson score interval (Wilson 1927), by statsmodels; suitable for few items and shares near 0 or
-    1.
+    """A share with its Wilson score interval (Wilson 1927), by statsmodels.
+
+    The interval is suitable for few items, and for shares near 0 or 1.
 
     Args:
         correct: whether each item is right; None is missing.
@@ -174,7 +174,8 @@ class PairedTest:
     Attributes:
         better: number of items on which the first system is better.
         worse: number of items on which the second is better.
-        p: the p-value; 1 if no item differs; None if no item is known for both systems, or all are in one group.
+        p: the p-value; 1 if no item differs; None if no item is known for both systems, or if all of several items are
+            in one group.
         n: number of items on which both are known.
         missing: number of items on which one or both are unknown.
         name: the name of the test.
