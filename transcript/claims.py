@@ -42,7 +42,7 @@ def _cell(value: Any) -> str:
 
 
 def place_in_words(claim: Mapping[str, Any]) -> str:
-    """The position of a claim in its text, as ``page 2, 120-180``; empty for a person's own claim."""
+    """The page and the characters of a claim in its text, as ``page 2, 120-180``; empty for a person's own claim."""
     if claim.get("start") is None:
         return ""
     page = f"page {claim['page']}, " if claim.get("page") else ""

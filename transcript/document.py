@@ -115,7 +115,7 @@ def lines(document: Document) -> list[Section]:
             if number == document["rounds"]:  # the outcome of the last round comes before any decision
                 sections[-1].lines += decision
                 decision = []
-            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # a question led to a new decision
+            add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # a question before the new decision
         for entry in document["debates"]:
             if entry["phase"] == phase:
                 sections[-1].lines += words.concurrent_debate_stop(entry)
@@ -134,7 +134,7 @@ def verdict_reasons(document: Document, words: Words) -> list[str]:
     for line in words.verdict(document):
         if line.what != "dissents":
             given.add(line.text)
-        elif panel:  # the reasons of debaters are in their rounds, too
+        elif panel:  # without a panel, the reasons of dissenters are shown in their rounds
             given.add(line.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in given]

@@ -55,7 +55,7 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 
 
 def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The answer, its caveats, its reasons, and its citations.
+    """The answer with its caveats, confidence, reasons, citations and dissents.
 
     Args:
         document: the result.
@@ -84,13 +84,13 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
 
 
 def robustness_lines(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The evidence on which the verdict depends, if that was tested."""
+    """The result of testing the verdict's robustness, if that was done."""
     if found := document.get("robustness"):
         yield own_line(clean(found["said"]), "")
 
 
 def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The dissenting answers, each with its best argument, and the changes of answers with their causes."""
+    """The dissenting answers, each with its best argument, and the changes of answers."""
     found = document.get("dissent") or {"minority": [], "changes": []}
     for one in found["minority"]:
         if one["answer"] is not None:

@@ -28,8 +28,9 @@ LINK = re.compile(r"https?://[!-~]{1,2000}")
 
 @dataclass(frozen=True)
 class Line:
-    """An actor, an action and a text; ``who`` and ``what`` are empty if the line is not a participant's.
+    """An actor, an action and a text.
 
+    Lines by moot have neither ``who`` nor ``what``. A line that continues the one before has no ``who``.
     ``turn`` is the index of the line's turn in the document, from 0; None if it has none, or the debate still runs.
     ``link`` is the web address of the item that the text names.
     """

@@ -20,7 +20,7 @@ from moot.transcript.end import (
 from moot.transcript.line import Line, line, list_of, own_line
 
 WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
-"""The side that wins with a verdict."""
+"""Maps a verdict to the side that wins with it; with other verdicts, no side wins."""
 MOST_CITED = 10
 """Maximum number of citations shown; a side's arguments may have many."""
 ROUNDING_ERROR = 1e-5
@@ -91,5 +91,5 @@ def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:
 
 
 def signed_part(name: str, part: float, digits: int, known: bool) -> str:
-    """A part of a sum, with its sign."""
+    """A part of a sum, with its sign, and with a note if its score is not known."""
     return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not known)

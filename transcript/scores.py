@@ -15,7 +15,7 @@ from moot.transcript.words import FIELDS, Words
 
 
 class ScoredWords(Words):
-    """Words for both versions of Tool-MAD."""
+    """Words for `tool_mad` and `tool_mad_consistency`."""
 
     fields = (*FIELDS, "scores")
 

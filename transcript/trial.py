@@ -96,7 +96,7 @@ class TrialWords(Words):
         yield line(turn["agent"], "asks", f"{POOLS['defense']}: {turn['challenging_query']}")
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """The number of pieces for each purpose, and how many of them are new."""
+        """For each pool, the number of pieces found, and how many of them are new."""
         for pool, what in POOLS.items():
             turns = [t for t in self.turns if t.get("pool") == pool and t.get("retrieval") == "ok"]
             if turns:

@@ -125,7 +125,7 @@ class Words:
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
     def opening(self, update: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
-        """The task of the debate, its system, and the texts that were given with it."""
+        """The task of the debate, its system, and the number of texts that were given with it."""
         task = update["task"]
         yield own_line(f"{task['subject'].capitalize()}: {update['claim']}", "heading")
         if origin := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
@@ -359,9 +359,7 @@ def weights_of(votes: Sequence[Vote]) -> str:
 
 
 def voters(votes: Sequence[Vote], total: int) -> str:
-    """The voters for one answer: by name, by number if one agent gave several answers, or their count if there are
-    many.
-    """
+    """The voters for one answer: their names, or the numbers of one agent's answers; only a count if there are many."""
     if len(votes) > NAMED_VOTERS:
         return f"{len(votes)} of {total}"
     if numbers := [str(vote["number"]) for vote in votes if "number" in vote]:

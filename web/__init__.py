@@ -1,1 +1,1 @@
-"""The server's part that LangGraph does not have: the local page, and access control."""
+"""The parts of the server that LangGraph does not have, such as the local page and access control."""

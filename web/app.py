@@ -1,6 +1,6 @@
 """The ``http.app`` of ``langgraph.json``: the local page, and middleware before every route of the server.
 
-It is a FastAPI application because Aegra accepts no other. FastAPI's own routes are off: the server has them.
+It is a FastAPI application because Aegra accepts no other. FastAPI's API pages are off: ``/docs`` is `moot.web.docs`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 @asynccontextmanager
 async def record_debates() -> AsyncIterator[None]:
-    """Context in which every debate of this process has a row, and its document is stored."""
+    """Context in which `TABLE` records every debate of this process: its row and its document."""
     check_auth()
     current_use()  # raises if the mode is not valid
     await asyncio.to_thread(begin_server_telemetry)

@@ -15,7 +15,7 @@ from moot.graphs.presets import PRESETS, Preset
 from moot.web.login import TOKEN
 
 NAMESPACE = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
-"""The UUID namespace of our assistants' ids, so that a second run finds the same assistants."""
+"""The UUID namespace of our assistants' ids, so that a second run updates the same assistants."""
 
 
 def create_assistants(url: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def create_assistants(url: str) -> dict[str, str]:
 
 
 def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
-    """Creates or updates one assistant."""
+    """Creates or updates the assistant of a preset; returns ``created``, ``updated`` or ``unchanged``."""
     assistant_id = str(uuid5(NAMESPACE, name))
     wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
     existing = client.assistants.search(metadata={"preset": name})

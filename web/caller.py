@@ -99,7 +99,7 @@ async def body_of(request: Request, most: int) -> bytes:
     """A request's body.
 
     Raises:
-        UserError: it is too large.
+        UserError: it has more than ``most`` bytes.
     """
     content = bytearray()
     async for chunk in request.stream():

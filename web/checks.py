@@ -30,7 +30,7 @@ WITHOUT_THREAD = ("/runs", "/runs/wait", "/runs/stream", "/runs/batch")
 EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
 """The state of a thread without a run."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
-"""Routes that run on a thread."""
+"""Routes that run graphs on a thread; the group is the thread's id."""
 RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
 """Routes that run graphs or create assistants."""
 MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
@@ -77,7 +77,7 @@ async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphCl
     """Refuses a run without input that has nothing to continue: an empty thread, or a reply without an interrupt.
 
     Raises:
-        UserError: there is nothing to continue.
+        UserError: there is nothing to continue, or the reply does not say which of several interrupts it answers.
     """
     command, found = params.get("command"), ON_THREAD.match(path)
     reply = command.get("resume") if isinstance(command, dict) else None

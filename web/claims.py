@@ -34,7 +34,7 @@ _reading = asyncio.Semaphore(2)
 
 
 async def read_text(request: Request) -> Any:
-    """The input of `find_claims`, from the address ``url``, or from the body, which is a file named ``name``."""
+    """The input of `find_claims`, from the query's ``url``, or from the body: a file with the query's ``name``."""
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
-"""A document's id: the debate's start time (UTC) and id; imports and further branches have a random part."""
+"""A document's id: the debate's start time (UTC) and id. Imports and further branches have a random part in place of
+the debate's id."""
 HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
@@ -54,7 +55,8 @@ def parse_document(content: bytes) -> Document:
 
     Raises:
         UserError: it is too large, not JSON, or not a result document; this version does not know its graph or
-            settings; or a quote marked as verified is not in its evidence.
+            settings; a quote marked as verified is not in its evidence; or its summary cites a quote that was not
+            checked.
     """
     document = parse_stored(content)
     settings_of(document)
@@ -147,7 +149,7 @@ def no_debate_error() -> UserError:
 
 
 def save(document: Document) -> str:
-    """Stores a document from outside and returns its id; if it is stored already, the id of the first copy.
+    """Stores a document from outside and returns its id; if it is stored already, returns the id of that copy.
 
     Raises:
         UserError: the folder cannot be written.
@@ -164,7 +166,7 @@ def save(document: Document) -> str:
 
 
 def write(document: Document, run: str | None = None) -> str:
-    """Stores the document of a debate of this server, and replaces earlier unfinished documents of the debate.
+    """Stores the document of a debate that ran here, and replaces earlier unfinished documents of the debate.
 
     Args:
         document: the document.
@@ -175,13 +177,14 @@ def write(document: Document, run: str | None = None) -> str:
 
     Raises:
         UserError: it cannot be written.
+        WorldError: the disk is full.
     """
     if _databases:
         return _databases[-1].write(document, run)
     with writable_folder() as folder:
         before = files_of(document["id"])
         finished = [path for path in before if _status(path) == "done"]
-        # If the debate is finished, this is another branch of it.
+        # If the debate has a finished document, this is another branch of it.
         name = secrets.token_hex(16) if finished else document["id"]
         path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
         for earlier in before:
@@ -206,6 +209,7 @@ def replace(id: str, document: Document) -> None:
 
     Raises:
         UserError: there is none, or it cannot be written.
+        WorldError: the disk is full.
     """
     if _databases:
         return _databases[-1].replace(id, document)
@@ -216,12 +220,12 @@ def replace(id: str, document: Document) -> None:
 
 
 def files_of(debate: str) -> list[Path]:
-    """The files of a debate's documents that this server wrote, by the debate's id; without its further branches."""
+    """The files of a debate's documents that are named after the debate's id: no imports and no further branches."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
 
 
 def document_ids(debate: str) -> list[str]:
-    """The ids of a debate's documents that this server wrote, by the debate's id; without its further branches."""
+    """The ids of a debate's documents that end with the debate's id: no imports and no further branches."""
     return _databases[-1].document_ids(debate) if _databases else [path.stem for path in files_of(debate)]
 
 
@@ -231,6 +235,7 @@ def writable_folder() -> Iterator[Path]:
 
     Raises:
         UserError: it cannot be written.
+        WorldError: the disk is full.
     """
     folder = debates_folder()
     try:
@@ -261,7 +266,10 @@ def id_time_at(started: float) -> str:
 
 
 def store_locally(document: Document) -> str:
-    """Stores a debate in this machine's history unless ``MOOT_HISTORY`` is ``off``; returns the error text if it fails.
+    """Stores a debate in this machine's history, unless ``MOOT_HISTORY`` is ``off`` or the document has no id.
+
+    Returns:
+        The error's text if it cannot be stored; otherwise an empty text.
 
     Raises:
         UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
@@ -295,7 +303,7 @@ def _status(path: Path) -> Any:
 
 
 def path_of(id: str) -> Path:
-    """The file of a debate.
+    """The file of a document.
 
     Raises:
         UserError: there is none.
@@ -334,7 +342,7 @@ def load(id: str) -> Document:
 
 
 def delete(id: str) -> None:
-    """Deletes a debate for good.
+    """Deletes a document for good.
 
     Raises:
         UserError: there is none.

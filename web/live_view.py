@@ -86,7 +86,7 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
     """The page's view of a running debate.
 
     Args:
-        document: the document so far; its settings may be the requested ones.
+        document: the document so far; its settings may be only those that were requested.
         wanted: headings of the parts to return with cards; the last part always has them.
 
     Returns:

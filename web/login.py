@@ -83,7 +83,7 @@ def read_token(variable: str = TOKEN) -> str:
 
 
 class Attempts:
-    """Wrong tokens of the last minute, by client address.
+    """Wrong tokens of the current minute, by client address.
 
     Repeating a token does not count as another attempt, so a program with an old token locks no one out.
     """
@@ -232,7 +232,7 @@ class Login:
         return answer
 
     async def _show_log_in_page(self, name: str, then: str) -> Response:
-        """The log-in page; a logged-in user sees their usage."""
+        """The log-in page; in a service, a logged-in user sees their usage."""
         if not (name and self.users and os.environ.get(DATABASE)):
             return log_in_page(is_logged_in=bool(name), then=then)
         from moot.web.service.quotas import describe_usage  # importing it at the top would be circular

@@ -1,4 +1,4 @@
-"""``/mcp``: each debate system as a tool under its own name with common settings, and `find_claims`.
+"""``/mcp``: each debate system and `find_claims` as a tool under its own name, and the assistants of users.
 
 LangGraph's own endpoint names tools after assistants' titles, takes no settings, and returns Python's `repr` of the
 whole document. It still handles all messages except ``tools/list`` and ``tools/call``. Aegra has no such endpoint, so
@@ -272,7 +272,7 @@ def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str
 
 @lru_cache(maxsize=64)
 def tool_schemas(name: str) -> dict[str, Any]:
-    """The input and output schemas of a system's tool."""
+    """The input and output schemas of a system's tool, and its hints."""
     system = load_graph(name, others=True)
     given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
     properties = {key: field for key, field in given["properties"].items() if key != "messages"}
@@ -334,7 +334,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
         client: sends requests as the caller.
 
     Raises:
-        UserError: there is no such tool, or it takes no such argument.
+        UserError: there is no such tool, or its arguments are not valid.
         MootError: the server refuses.
     """
     graph, assistant, tools = str(name), str(name), graph_names(others=True)

@@ -224,8 +224,8 @@ EXAMPLE_MODEL = "openai:gpt-4o-mini"
 def _offered_model() -> tuple[str, str]:
     """The model offered in addition to the built-in one, and why it cannot be used; the reason is empty if it can.
 
-    It is the model of `moot config` or ``MOOT_MODEL``, else the example of the first provider with a key, else
-    `EXAMPLE_MODEL`.
+    It is the model of `moot config` or ``MOOT_MODEL``, unless that is the built-in one; else the example of the first
+    provider that can be used and whose example has a price; else `EXAMPLE_MODEL`.
     """
     named = value_of("model")
     if named and named.partition(":")[0] != "embedded":
@@ -255,7 +255,7 @@ def _fixed_choices() -> dict[str, Any]:
 
 
 async def list_debates(request: Request) -> Any:
-    """A page of the list of all debates: running, interrupted and finished."""
+    """Page ``page`` of the list of debates; with ``q``, only debates whose claim contains its words."""
     digits = request.query_params.get("page", "1")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else 0
     if number < 1:
@@ -266,7 +266,7 @@ async def list_debates(request: Request) -> Any:
 
 
 async def resume_debate(request: Request) -> Any:
-    """Resumes a debate that was interrupted or failed; returns its thread and new run."""
+    """Resumes a debate, as `table.resume` does; returns its thread and new run."""
     return await table.resume(request.path_params["id"], caller_client(request.scope))
 
 

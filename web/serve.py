@@ -147,7 +147,7 @@ def check_free(host: str, port: int) -> None:
 
 
 def prepare(host: str, *, studio: bool) -> None:
-    """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
+    """Sets up this process before the server starts: its environment variables, its log, and SIGTERM."""
     # imported here, so that earlier errors come without delay
     from moot.nodes._runtime.tracing import set_langsmith_environment
 

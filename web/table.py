@@ -44,7 +44,7 @@ DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
 The ledger checks the debate's owner.
 """
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
-"""The UUID namespace of threads for resumed debates without a thread."""
+"""The UUID namespace of threads whose ids are derived from a debate's id."""
 SEARCH_SIZE = 1000
 """Threads per request."""
 LONGEST_LINE = 120
@@ -55,7 +55,7 @@ RESUMABLE = ("interrupted", "failed")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A request's information for its debate: the id of a debate to resume, or an idempotency key."""
+    """A request's information for its debate: the debate's id, if it is known already, and an idempotency key."""
 
     debate: str | None = None
     key: str | None = None
@@ -119,7 +119,8 @@ class Table:
         """Writes the document of a debate whose run is over.
 
         Returns:
-            The document's path, or None if none was written; and the error of the run or of the writing, or None.
+            The document's path (in a database, its id), or None if none was written; and the error of the run or of the
+            writing, or None.
         """
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
@@ -160,7 +161,7 @@ def user_key(key: str, person: str | None) -> str:
 
 
 def write_document(session: Session) -> str | None:
-    """Writes a debate's document, a partial one if the debate is unfinished; returns its path.
+    """Writes a debate's document, a partial one if the debate is unfinished; returns its path, or its id in a database.
 
     A search for claims has no document: only its cost is recorded, and None is returned.
     """
@@ -199,7 +200,8 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
     With ``words``, only debates whose claim contains all of them.
 
     Each entry has ``id``, ``status`` and fields of its document (`debates.LIST_FIELDS`). Debates of the table also have
-    ``calls`` (number of stored calls), ``thread``, and the possible action: ``resume``, ``watch`` or ``answer``.
+    ``calls`` (number of stored calls) and, as ``can``, the possible action, if any: ``resume``, ``watch`` or
+    ``answer``. An entry to watch or to answer has its ``thread``.
     """
     ledger = open_ledger()
     rows = await ledger.outline(current_user.get())
@@ -328,7 +330,8 @@ async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """Finds a debate by its id, its document's id or its thread's id (then the last debate on the thread).
 
-    On a server with users, each user finds the debates of their threads, and debates without a thread.
+    If the server has an `Auth` object, callers find the debates of their threads, and debates without a thread. With
+    ``MOOT_USERS``, users find only their own debates. Whether the document with a given id is stored is not checked.
 
     Raises:
         UserError: there is none.
@@ -356,7 +359,7 @@ def last_document(row: Debate) -> str | None:
 
 
 async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
-    """Resumes a debate that was interrupted or failed, with the same input, settings and stored calls.
+    """Resumes an interrupted, failed or waiting debate with the same input, settings and stored calls.
 
     Returns:
         ``thread_id`` and ``run_id`` of the new run.

@@ -41,7 +41,7 @@ def check_publisher(publisher: str, url: str) -> None:
         UserError: the publisher or the address is invalid.
     """
     if not publisher.strip():
-        raise UserError("A ClaimReview needs the name of its publisher: --publisher NAME.", kind="bad_request")
+        raise UserError("A ClaimReview needs a `publisher` (as an option: --publisher NAME).", kind="bad_request")
     try:
         parts = urlsplit(url.strip())
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and not any(map(str.isspace, url.strip()))
@@ -49,7 +49,8 @@ def check_publisher(publisher: str, url: str) -> None:
         fits = False
     if not fits:
         raise UserError(
-            "A ClaimReview needs the web address of the page that shows it, with http:// or https://: --url URL.",
+            "A ClaimReview needs the `url` of the page that shows it, with http:// or https:// "
+            "(as an option: --url URL).",
             kind="bad_request",
         )
 

@@ -1,6 +1,6 @@
 """Words for codes: the one table of the texts that readers see instead of a document's codes.
 
-A code without an entry is shown with spaces for underscores; a test ensures that there is none.
+A code without an entry is shown with spaces for underscores; a test ensures that every code has one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANSWERS: Mapping[str, AnswerWords] = {
     "con": AnswerWords("Conflicting", "The evidence conflicts", "What is known conflicts"),
     "non": AnswerWords("No verdict", "No verdict", "No verdict"),
 }
-"""Kinds of answers, each with its colour and shape; any other answer has the kind ``text``."""
+"""Maps each kind of answer to its words. Any other answer has the kind ``text``."""
 
 FOUND: Mapping[str, tuple[str, str]] = {
     "SUPPORTED": ("sup", "Supported"),
@@ -44,7 +44,7 @@ SPELLINGS = {
     **dict.fromkeys((label.casefold() for label in UNSETTLED), "nee"),
     **dict.fromkeys(MIXED, "con"),
 }
-"""Labels with a kind; all others are shown unchanged."""
+"""Maps labels to kinds; all other labels are shown unchanged."""
 
 
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:

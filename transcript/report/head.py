@@ -53,7 +53,7 @@ class Chip:
 
 @dataclass
 class Verdict:
-    """A debate's verdict: its kind, its words, and its support. ``note`` states what has not been measured."""
+    """A debate's verdict: its kind, its words, its support, and a note, for example on its calibration."""
 
     kind: str
     words: str
@@ -75,7 +75,7 @@ class Group:
 
 
 def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
-    """An agent's answer as a chip."""
+    """An answer, of an agent or of the debate, as a chip."""
     kind = answer_kind(document["task"], answer)
     return Chip(kind, plain(answer_word(kind, answer)))
 
@@ -262,7 +262,7 @@ def failed_source(warning: Mapping[str, Any]) -> str:
 
 
 def is_one_sided(document: Mapping[str, Any]) -> bool:
-    """Whether several debaters gave one answer in every round, and none was told to argue otherwise."""
+    """Whether several debaters always gave one answer, for or against the claim, and none was told to oppose it."""
     if document["graph"] in OPPOSED or document["status"] != "done":
         return False
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]

@@ -85,7 +85,7 @@ class Part:
 
 
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
-    """The answers in each round, and why another one followed; None for a debate with one answer."""
+    """The answers in each round, and why another round followed; None for fewer than two answers."""
     answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
     judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
     judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]

@@ -339,7 +339,7 @@ def _citation_check(sources: Sources) -> str:
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
-    """The warnings that are not shown at the verdict, each once: its words, its details, and its count."""
+    """Warnings not shown at the verdict, and those on replaced sources, each once: its words, details, and count."""
     beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)

@@ -46,8 +46,7 @@ class FaultyQuote:
 
 
 class Sources:
-    """A debate's evidence as a report numbers it: first the pieces that the verdict cites, then other quoted ones, then
-    the rest.
+    """A debate's evidence, numbered for a report: pieces that the verdict cites, other quoted pieces, then the rest.
 
     Args:
         document: the result document.

@@ -25,8 +25,8 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     If the ledger has the debate, the summary's calls are stored with the debate's.
 
     Args:
-        document: a finished debate with checked quotes. If it has no verdict or no checked quote, no call is made, and
-            the summary is empty.
+        document: a finished debate. If it has no verdict or no checked quote, no call is made, and the summary is
+            empty.
         settings: settings of `moot.graphs.summarise_for_readers`.
         mode: how the ledger is used, unless `ledger_use` or ``MOOT_LEDGER`` is set.
 

@@ -1,4 +1,4 @@
-"""Outcomes of a batch's debates, from the server's table, and from documents of finished debates."""
+"""Outcomes of a batch's debates, from the server's table and the debates' documents."""
 
 from __future__ import annotations
 

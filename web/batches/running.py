@@ -92,7 +92,7 @@ class RunningBatch:
                 self.retries.discard(number)
 
     async def _run_debate(self, job: Job) -> None:
-        """Runs a claim's debate, unless it is finished."""
+        """Runs a claim's debate, unless it has ended, already runs, or the batch has reached its ``max_cost``."""
         before = (await outcomes_of([job]))[0]
         startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
         if before.status not in startable:

@@ -50,7 +50,7 @@ class Batch:
         max_cost: USD after which no further claim is started; None for no limit.
         stopped: why no further claim is started; empty if it is not stopped.
         ended: whether every claim was processed.
-        faults: maps each row whose debate could not start to the reason.
+        faults: maps each row whose debate could not be run to the reason.
     """
 
     id: str
@@ -125,7 +125,8 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     """Stores a new batch with its claims, which are read like those of a file; returns the claims.
 
     Raises:
-        UserError: a claim is not valid, or the folder cannot be written.
+        UserError: a claim is not valid, there are none or too many, or the folder cannot be written.
+        WorldError: the disk is full.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
         raise UserError(
@@ -158,6 +159,7 @@ def store_batch(batch: Batch) -> None:
 
     Raises:
         UserError: it was deleted, or it cannot be written.
+        WorldError: the disk is full.
     """
     folder = folder_of(batch.id)
     try:

@@ -34,7 +34,7 @@ Rows = Sequence[tuple[Job, Outcome]]
 
 
 def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> str:
-    """A row's status: its debate's status, ``next`` if it will still run, ``none`` if it will not."""
+    """A row's status: its debate's, ``failed`` if the debate could not be run, ``next`` if it waits for its turn."""
     number = job.row.number
     if outcome.status == "done":
         return "done"

@@ -50,7 +50,7 @@ class KeyState:
 
 
 def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None) -> KeyState:
-    """Takes a key, unless another request has it.
+    """Takes a key, unless another request has it; returns the key's state.
 
     Args:
         key: the key, as in the table of debates.

@@ -223,10 +223,10 @@ def describe_usage(person: str) -> str:
 
 
 class Quotas:
-    """Middleware that refuses a request, with a sentence, if it exceeds a quota, names a corpus that the user may not
-    read, or calls a route that a service does not have.
+    """Middleware that refuses requests beyond a quota, for a forbidden corpus, or to a route that a service lacks.
 
-    Without ``MOOT_DATABASE`` it passes every request on.
+    A user with a quota in USD may not use a model without a price. Without ``MOOT_DATABASE``, every request is passed
+    on.
     """
 
     def __init__(self, app: ASGIApp) -> None:
