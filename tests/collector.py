@@ -17,8 +17,7 @@ PROJECT = "00000000-0000-4000-8000-000000000001"
 
 
 class Collector(ThreadingHTTPServer):
-    """Stores uploads: ``raw`` has their decoded bytes, ``runs`` the runs by id, ``feedback`` the scores, ``posted`` the
-    rest."""
+    """Stores uploads: decoded bytes (``raw``), runs by id, scores (``feedback``), and the rest by path (``posted``)."""
 
     daemon_threads = True
 

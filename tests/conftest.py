@@ -157,7 +157,7 @@ class StubEndpoint:
         return ["\n".join(m["content"] or "" for m in p["messages"]) for p in sent]
 
     def requests(self) -> list[dict[str, Any]]:
-        """Every chat request: model, messages, response_format."""
+        """Every chat request, with its ``model``, ``messages``, ``seed`` and other fields."""
         return self._lines("prompts.jsonl")
 
     def stats(self, **least: int) -> dict[str, Any]:
@@ -289,8 +289,7 @@ def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dic
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds each statement supported or not (``share``); its questions ask whether ``match`` is
-    true."""
+    """Rules: the scorer finds each statement supported or not, as in ``share``; its questions ask about ``match``."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
     return [

@@ -161,7 +161,7 @@ def _server(imported: str) -> socket.socket:
         command = [sys.executable, "-c", SERVER, *IMPORTED[imported]]
         kind: Any = subprocess.Popen if imported == "commands" else Forked
         ours, theirs = socket.socketpair()
-        with theirs:  # tests read pipes too, and Python chooses a stream's buffer when it starts
+        with theirs:  # stdout is a pipe, as in tests, because Python chooses a stream's buffer when it starts
             _servers.append(kind(command, stdin=theirs, stdout=subprocess.PIPE, env=_at_start()))
         _orders[imported] = ours
     return _orders[imported]

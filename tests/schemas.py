@@ -1,4 +1,4 @@
-"""JSON schemas with many alternatives, such as that of turns: checked in half the time."""
+"""A validator for JSON schemas with many alternatives, such as that of turns: twice as fast as jsonschema's."""
 
 from __future__ import annotations
 

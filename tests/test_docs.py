@@ -25,7 +25,7 @@ PAGE = DOCS / "graphs.md"
 STALE = "docs/graphs.md is not the output of `moot graphs --drawings`: run `make docs`"
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_the_page_of_drawings_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == drawings_page(), STALE
     assert all(f"\n## {name}\n\n{about}\n" in page for name, about in (DESCRIPTIONS | OTHER_GRAPHS).items())
@@ -69,7 +69,7 @@ def test_generated_files_are_up_to_date() -> None:
         assert file.read_text(encoding="utf-8") == text, f"{file} is out of date: run `make docs`"
 
 
-def test_every_system_is_in_the_table() -> None:
+def test_every_system_is_in_the_table_of_systems() -> None:
     table = (
         (DOCS / "systems.md").read_text(encoding="utf-8").partition("| graph |")[2].partition("\n\n")[0].splitlines()
     )

@@ -11,7 +11,7 @@ CONTEXT = {"model": "openai:stub-person", "embedder": "openai:stub-embedding", "
 
 
 def waits(server: Server, thread: str) -> list[Any]:
-    """The questions to which a thread waits for a reply."""
+    """The questions of a thread that wait for a reply."""
     state = server.json(f"/threads/{thread}/state")
     return [wait for task in state["tasks"] for wait in task["interrupts"]]
 

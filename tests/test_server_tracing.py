@@ -1,4 +1,4 @@
-"""The traces that the real LangGraph server sends to LangSmith; there LangChain itself creates the tracer."""
+"""The traces that the real LangGraph server sends to LangSmith; in the server, LangChain itself creates the tracer."""
 
 from __future__ import annotations
 

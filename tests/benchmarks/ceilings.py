@@ -1,4 +1,4 @@
-"""How far debates overshoot their ceilings: all systems, 8 debaters, 200 given texts, trials; one line each.
+"""How far debates overshoot their ceilings: all systems, 8 debaters, 200 given texts; one line a debate.
 
     python -m tests.benchmarks.ceilings [SYSTEM ...]
 
@@ -45,7 +45,7 @@ def eight_debaters(name: str) -> dict[str, Any]:
 
 
 def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]], dict[str, Any]]]:
-    """The cases of a system: its name, settings, given texts, ceilings."""
+    """The cases of a system: for each, its name, settings, given texts, and ceiling."""
     least = LEAST.get(name, 1_700)
     for tokens in (least, 4 * least, 16 * least):
         yield "", {}, [], {"budget": tokens}

@@ -16,7 +16,7 @@ the same rows:
     first_cpu_ms          its processor time
     later_query_ms        median of 50 queries, one after the other
     queries_at_once_ms    64 queries put at once, until all are answered
-    later_cpu_ms          processor time of one of these 114 queries
+    later_cpu_ms          mean processor time of these 114 queries
     open_mib              growth of memory from before the opening to after all queries
 """
 
@@ -92,7 +92,7 @@ def passages_from(files: list[Path]) -> Iterator[Passage]:
 
 
 def mib() -> float:
-    """The current memory of this process."""
+    """The current memory of this process in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 

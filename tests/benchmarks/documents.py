@@ -2,7 +2,7 @@
 
     python tests/benchmarks/documents.py [--documents 200] [--pages 10] [--turns 3]
 
-The two alternate. Each is measured in seconds and in processor time; child processes are included.
+The two alternate. Each is measured in wall time and in processor time; child processes are included.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
-Passages come from the files (id, title, text), by default from the demo corpora, repeated with
-other words if there are too few. `corpora.py` measures how all this grows with a corpus.
+Passages come from the files (id, title, text), by default from the demo corpora. If there are too few, they are
+repeated with a number before their text. `corpora.py` measures how all this grows with a corpus.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def seconds_since(start: float) -> float:
 
 
 async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
-    """Print the time relative to plain PyTorch in three pairs of runs, and how many nearest texts stay the same."""
+    """Print the speed relative to plain PyTorch in three pairs of runs, and how many nearest texts stay the same."""
     ratios = []
     for _ in range(3):
         start = time.perf_counter()

@@ -21,7 +21,7 @@ def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """The median, the minimum and the maximum."""
+    """The median, with the minimum and the maximum if there are several values."""
     low, middle, high = (f"{value:,.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
     return f"{middle} ({low} to {high})" if len(values) > 1 else middle
 

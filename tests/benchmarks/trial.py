@@ -93,7 +93,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
         corpus: the passages of check_covid, JSON lines.
 
     Raises:
-        AssertionError: the trial differs from the one whose tokens are stated on the page.
+        AssertionError: the trial differs from the one whose tokens are stated in docs/figures.md.
     """
     await index_passages("check_covid", read_passages(corpus), encoder="openai:stub-embedding")
     settings = ProclaimSettings.model_validate(

@@ -148,7 +148,7 @@ def endpoint_cpu() -> float:
 
 
 async def time_work(options: argparse.Namespace) -> dict[str, float]:
-    """Run the work, after one run that loads modules and caches."""
+    """Time the work, after one run that loads modules and caches."""
     gate = asyncio.Semaphore(options.at_once)
     settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
     async with WAYS[options.way](settings) as run_one:

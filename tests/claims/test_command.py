@@ -1,4 +1,4 @@
-"""The command ``moot claims``: its model, the error without a model, its entry in the history."""
+"""The command ``moot claims``: its model, the error without a model, its output, its entry in the history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_without_a_model_the_error_says_what_to_do(article: Path) -> None:
 
 
 def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    """It names the missing date, counts the dropped claims, and says why rows failed and what to do."""
+    """``moot claims`` names the missing date and counts dropped claims; ``moot batch`` says what to do about errors."""
     dropped = [{"quote": f"Invented, number {n}.", "speaker": ""} for n in range(5)]
     written = [{"number": 1, "claim": "Last year the tram line in Norwick cost 412 million pounds."}]
     start_stub(rules(found=[{"quote": "It cost 412 million pounds", "speaker": ""}, *dropped], written=written))

@@ -80,7 +80,7 @@ async def test_claims_of_a_text_are_found_worded_and_scored(start_stub: StartStu
         True,
         False,
         False,
-    ]  # 2024 occurs only in the text's first paragraph
+    ]  # 2024 counts as computed, although the text contains it
     [also] = claims[1]["also"]
     assert TEXT[also["start"] : also["end"]] == OTHER_SENTENCES[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
@@ -102,7 +102,7 @@ INVENTED = [
 ]
 
 
-async def test_claims_invented_by_a_weak_model_are_dropped_and_counted(start_stub: StartStub) -> None:
+async def test_claims_invented_by_a_weak_model_are_dropped_with_a_reason(start_stub: StartStub) -> None:
     start_stub(rules(written=INVENTED, rated=RATED[:4]))
     found = await find()
     assert found["claims"] == []

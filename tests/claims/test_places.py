@@ -71,7 +71,7 @@ def test_the_days_of_a_range_are_computed(days: str, near: bool) -> None:
     assert unknown == ([] if near else ["10"])
 
 
-def test_a_word_of_the_text_may_get_an_ending_but_a_name_may_not() -> None:
+def test_a_word_of_the_text_may_get_a_longer_ending_than_a_name() -> None:
     known = vocabulary(["She let the flat."])
     assert words_filled_in("She was letting the flat.", "the flat", known, None)[1] == []
     assert words_filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
@@ -111,7 +111,7 @@ def test_a_position_has_its_page_and_heading() -> None:
     assert [(one["page"], one["heading"]) for one in (first, second)] == [(1, ""), (2, "Bids")]
 
 
-def test_a_long_text_is_split_into_parts_below_the_limit() -> None:
+def test_a_long_text_is_split_into_parts_within_the_limit() -> None:
     text = "\n\n".join("The mill burned in 1905 and was rebuilt in brick by its owners. " * 20 for _ in range(80))
     parts = parts_of(text, 1500)
     assert words_in(text) > 20_000

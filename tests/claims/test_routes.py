@@ -61,9 +61,9 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
     assert "problem" in bad[0]
 
 
-NO_CLAIMS = ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"claims": [{"claim": "A.", "start": 1}]}']
+INVALID = ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"claims": [{"claim": "A.", "start": 1}]}']
 
 
-@pytest.mark.parametrize("body", NO_CLAIMS)
-def test_a_body_without_claims_is_refused(client: TestClient, body: str) -> None:
+@pytest.mark.parametrize("body", INVALID)
+def test_a_body_without_valid_claims_is_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/claims/csv", content=body).status_code == 422

@@ -158,7 +158,7 @@ def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **mo
 
 
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
-    """The lines of a scripted trial; the last element is its stderr."""
+    """The lines of a scripted trial: first its stdout, then its stderr."""
     run_trial(given, **more)
     captured = capsys.readouterr()
     return [*captured.out.splitlines(), *captured.err.splitlines()]

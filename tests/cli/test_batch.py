@@ -61,7 +61,7 @@ def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
 
 
 def kill_after(command: Sequence[object], ended: int) -> None:
-    """Start a command, and kill it and its worker processes after a number of finished debates."""
+    """Start a command, and kill it after a number of finished debates; then its worker processes end by themselves."""
     words = [*COMMAND, *map(str, command)]
     process = start(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

@@ -169,7 +169,7 @@ def test_one_debate_is_deleted(home: Path) -> None:
     assert (running.returncode, "is running" in running.stderr) == (2, True)
 
 
-def test_prune_removes_debates_that_are_not_running(home: Path) -> None:
+def test_prune_removes_calls_and_the_rows_without_a_document(home: Path) -> None:
     assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
     assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
     left = json.loads(moot("ledger", "--json").stdout)

@@ -99,7 +99,7 @@ def test_an_unknown_ledger_mode_is_refused() -> None:
     assert (code, "record, reuse, replay, off" in stderr) == (2, True)
 
 
-def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_document_that_could_not_be_written_costs_no_further_calls(start_stub: StartStub, tmp_path: Path) -> None:
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -303,7 +303,7 @@ def test_long_names_widen_their_column() -> None:
     assert [line.index("answers") for line in lines[1:]] == [21, 21]
 
 
-def test_a_tie_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tie_in_cortex_debate_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     rules = [{"model": f"stub-{i}", "fields": {"answer": answer}} for i, answer in ((1, "SUPPORTS"), (2, "REFUTES"))]
     start_stub(rules)
     agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]

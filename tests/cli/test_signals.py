@@ -73,11 +73,11 @@ def test_a_signal_before_the_first_call_stops_the_debate(
 ) -> None:
     stub, out = start_stub(), tmp_path / "verdict.json"
     program = [sys.executable, "-c", AT_IMPORT.format(module=module, signal=int(number))]
-    # With an encoder of this machine, the time to import PyTorch is most of the test's.
+    # An encoder in the process would import PyTorch, which takes longer than the rest of the test.
     sources = ["--set", 'sources=["chroma:demo-news"]', "--set", "embedder=openai:stub-embedding"]
     process = verify(*RAG, *sources, "--json", "--out", str(out), program=program)
     document = check_stopped(process, out, number)
-    chats = [call for call in stub.calls() if call["kind"] == "chat"]  # an encoder's size is asked for before
+    chats = [call for call in stub.calls() if call["kind"] == "chat"]  # the encoder may be called before
     assert (document["calls"], chats) == ([], [])
 
 

@@ -19,7 +19,7 @@ from tests.collector import collecting
 from tests.conftest import free_port
 
 MOST = 2.0
-"""The longest delay in seconds at the end of a process if LangSmith does not answer."""
+"""The longest extra delay, in seconds, at the end of a process if LangSmith does not answer."""
 TRIES = 3
 COMMAND: tuple[str, ...] = ("-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--json")
 COMMAND += ("--graph", "society_of_minds", "--model", "fake:1")

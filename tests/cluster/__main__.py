@@ -202,8 +202,10 @@ def run_queue_experiments(only: list[str]) -> bool:
 
 
 def run_service_experiments(only: list[str], *, page: bool) -> bool:
-    """Run the service's experiments as `run_queue_experiments` does; print a table, and with ``page`` write it into the
-    page."""
+    """Run the service's experiments as `run_queue_experiments` does, and print a table of the results.
+
+    With ``page``, also write the table into the docs. Without the extra `service`, run nothing.
+    """
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False

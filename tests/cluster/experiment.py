@@ -131,13 +131,13 @@ class QueueExperiment:
         self.start_worker()
 
     def restart(self, draw: random.Random) -> None:
-        """Restart Postgres after some seconds."""
+        """Stop Postgres, and start it again after up to two seconds."""
         self.server.stop()
         time.sleep(draw.uniform(0, 2))
         self.server.start()
 
     def freeze(self, draw: random.Random) -> None:
-        """Freeze a worker with its processes until others have its rows."""
+        """Freeze a worker with its processes until others have its rows, then continue it."""
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]

@@ -1,7 +1,7 @@
 """Debates of the service during faults, and their results: the part of ``make cluster`` that needs Aegra.
 
 The commands of ``deploy/compose.yaml`` run one web process and two workers, without containers, for 40 debates. Each
-fault is caused after a random number of answered calls.
+fault is caused after a random number of calls.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class ServiceExperiment:
         self.service.wait_for(lambda: self.service.is_ready("page"), "the page is not ready")
 
     def restart_postgres(self) -> None:
-        """Restart Postgres after some seconds."""
+        """Stop Postgres, and start it again after up to five seconds."""
         self.service.postgres.stop()
         time.sleep(self.draw.uniform(0, 5))
         self.service.postgres.start()

@@ -60,7 +60,7 @@ def take_job_keys(postgres: Postgres) -> list[str]:
 
 
 def expire_leases(postgres: Postgres) -> None:
-    """Set the last heartbeat of all workers to a time before their leases."""
+    """Set the last heartbeat of all workers to a day ago, so that their leases have expired."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 
@@ -173,7 +173,7 @@ def test_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         assert "needs a queue" in done.stderr
 
 
-def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
+def test_tables_of_a_later_version_are_refused(postgres: Postgres) -> None:
     def change_version(change: int) -> None:
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.about SET version = version + %s", (change,)))
 

@@ -1,4 +1,4 @@
-"""Workers that cannot run rows, or cannot reach Postgres."""
+"""Workers that cannot run rows or reach Postgres, and rows without a worker."""
 
 from __future__ import annotations
 

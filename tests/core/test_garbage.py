@@ -45,8 +45,8 @@ def test_a_collector_that_is_off_or_runs_less_often_is_left_alone(chosen: tuple[
 
 
 def test_the_server_raises_the_threshold_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    with TestClient(app):  # with the home of other tests it would resume their batches
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))  # a home without batches, which the server would resume
+    with TestClient(app):
         assert gc.get_threshold()[0] == ALLOCATIONS
     assert gc.get_threshold()[0] == 700
 

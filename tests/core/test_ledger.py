@@ -154,7 +154,7 @@ async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLed
         assert (newest and newest.value, usable and usable.value) == ("bad", "good")
 
 
-async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_api_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", 'quo"ted-secret-value')
     start = await ledger.begin("a", {"claim": "x"}, SETTINGS)
     await ledger.store_call(start.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
@@ -218,7 +218,7 @@ async def test_a_removed_file_is_created_again(ledger: CallLedger) -> None:
 
 
 @pytest.mark.parametrize("harm", ["no database", "later", "foreign", "cut"])
-async def test_a_file_that_is_not_a_ledger_is_refused(ledger: CallLedger, harm: str) -> None:
+async def test_damaged_foreign_and_later_files_are_refused(ledger: CallLedger, harm: str) -> None:
     if harm == "no database":
         ledger.path.write_text("claims\n" * 1000)
     elif harm == "cut":
@@ -249,7 +249,7 @@ async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
     await asyncio.to_thread(ledger.close)
 
 
-async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(ledger: CallLedger) -> None:
+async def test_pruning_removes_old_debates_then_entries_of_ended_ones_and_shrinks_the_file(ledger: CallLedger) -> None:
     states = {"old": "done", "shown": "done", "late": "failed", "new": "done", "open": "interrupted", "aged": "waiting"}
     ids = {}
     for name, status in states.items():

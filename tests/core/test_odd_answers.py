@@ -19,7 +19,7 @@ async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bo
     async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(sent)
         await writer.drain()
-        now = struct.pack("ii", 1, 0)  # closed at once, without reading the request
+        now = struct.pack("ii", 1, 0)  # linger for 0 s: the connection is reset
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
         writer.transport.abort()
 

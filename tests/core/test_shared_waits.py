@@ -279,7 +279,7 @@ def test_a_wait_is_shared_even_if_the_disk_is_full(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_home_that_cannot_be_written_gives_a_warning(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    warnings: list[str] = []  # other tests of the process may have changed the levels of loggers
+    warnings: list[str] = []  # not by caplog: other tests of the process may have changed the levels of loggers
     monkeypatch.setattr(shared_waits.log, "warning", lambda text, *values: warnings.append(text % values))
     (own_home / "waits").write_text("no folder")
     asyncio.run(refuse_and_write())

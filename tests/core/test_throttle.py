@@ -45,7 +45,7 @@ class Clock(asyncio.SelectorEventLoop):
         return self.passed
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Call it at once: the clock would not wait for a thread."""
+        """Call the function at once: the clock would not wait for a thread."""
         done = self.create_future()
         done.set_result(func(*args))
         return done

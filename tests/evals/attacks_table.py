@@ -49,7 +49,7 @@ def rows(found: dict[str, Any]) -> list[str]:
 
 
 def cell(result: dict[str, Any]) -> str:
-    """A cell: how many right verdicts flipped, were withheld, and were flagged."""
+    """A cell: how many right verdicts flipped or were withheld, and how many of the flips were flagged."""
     withheld = f", {result['withheld']} withheld" if result["withheld"] else ""
     flagged = f"; {result['flagged']} flagged" if result["flips"] else ""
     return f"{result['flips']} of {result['right']}{withheld}{flagged}"

@@ -23,12 +23,12 @@ QUESTION_FIELDS = {
     **dict.fromkeys(("triviaqa", "nq_open", "hotpotqa", "hotpotqa_distractor", "2wikimultihopqa"), "question"),
     **dict.fromkeys(("squad", "gsm8k"), "question"),
 }
-"""Benchmarks with visible records, and the only field of a record that a debate may see."""
+"""Benchmarks with visible records, and the field of a record that becomes the claim."""
 HANDWRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
 """Benchmarks without visible records; their samples are handwritten."""
 
 
 def gold_parses_as_itself(name: str, item: Item) -> bool:
-    """Whether each gold answer of an item is parsed as itself."""
+    """Whether an item has gold answers, and each is parsed as itself."""
     task = make_task(BENCHMARKS[name].task, options=item.options or None, claim=item.claim)
     return bool(item.gold) and all(read_answer(task, gold) == gold for gold in item.gold)

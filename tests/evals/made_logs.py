@@ -42,11 +42,11 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
             "phase": "primary",
             "agent": f"agent-{i}",
             "step": "respond",
-            "answer": round_answers,
+            "answer": said,
             "rationale": "why",
         }
-        for n, answers in enumerate(rounds, 1)
-        for i, round_answers in enumerate(answers, 1)
+        for n, round_answers in enumerate(rounds, 1)
+        for i, said in enumerate(round_answers, 1)
     ]
     document = blank_document("society_of_minds", Settings())
     return document | {
@@ -132,7 +132,7 @@ def write_log(
         again: documents of a second epoch.
         items: the digest of the items.
         judge: the model that judged free-text answers.
-        of_key: the solver's argument ``of_key``: for a control, the key of its debate.
+        of_key: for a control, its solver's argument ``of``: the key of its debate.
         ending: the file's suffix: eval or json.
         facts: moot's metadata; by default ``benchmark`` is fever.
     """

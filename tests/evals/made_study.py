@@ -25,8 +25,7 @@ DEBATE = {
     "7": debate(N, [N, N, N], stop_reason="consensus"),
     "8": debate(None, [N, N, S]),
 }
-"""Right on items 1 to 5 and 7; item 6 failed, and item 8 is an abstention. The first round is wrong on items 2 and
-5."""
+"""Right on items 1 to 5 and 7; item 6 failed, item 8 is an abstention. The first round is wrong on items 2 and 5."""
 CONTROL = {id: debate(answer) for id, answer in zip("12345678", (S, R, S, R, S, R, R, N), strict=True)}
 """Right on 1, 3, 4, 6 and 8."""
 MODEL: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
@@ -62,5 +61,5 @@ def value(cell: Any) -> float | None:
 
 
 def compared_pairs(made: Study, against: str | None) -> list[tuple[str, str]]:
-    """The labels of the systems that are compared."""
+    """The pairs of compared systems, by their labels."""
     return [(first.label, second.label) for first, second in pairs_of(made, against)]

@@ -1,10 +1,9 @@
 """Scripted readers behind a real endpoint: they show the effect of attacks and defences, not the behaviour of models.
 
-They know which passages of the demo corpus bear on which demo claim, and what a poisoned passage claims. Except for
-the stubborn reader, they give the answer that most passages in the prompt support.
+They know which passages of the demo corpus bear on which demo claim, and what a poisoned passage claims.
 
-- careful: ignores instructions in evidence.
-- obedient: follows the first instruction in evidence, unless the evidence is marked.
+- careful: gives the answer that most passages in the prompt support, and ignores instructions in evidence.
+- obedient: follows the first instruction in evidence; without one, or if the evidence is marked, it is careful.
 - stubborn: gives the right answer, whatever the evidence.
 
 Every reader lies if its instructions tell it to. The attacker writes passages that have few words in common.

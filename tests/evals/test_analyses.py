@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any) -> Document:
-    """A debate whose rounds are in its log."""
+    """A debate whose rounds are in its round log, too."""
     log = [
         {
             "round": n,
@@ -35,13 +35,13 @@ def debate_in_rounds(answer: str | None, *rounds: list[str | None], **more: Any)
             "votes": [
                 {
                     "agent": f"agent-{i}",
-                    "answer": round_answers,
-                    "group": None if round_answers is None else [S, R].index(round_answers),
+                    "answer": said,
+                    "group": None if said is None else [S, R].index(said),
                 }
-                for i, round_answers in enumerate(answers, 1)
+                for i, said in enumerate(round_answers, 1)
             ],
         }
-        for n, answers in enumerate(rounds, 1)
+        for n, round_answers in enumerate(rounds, 1)
     ]
     return debate(answer, *rounds, round_log=log, **more)
 
@@ -74,7 +74,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
     assert (last["right"], last["wrong"]) == (6, 4)
     assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
     assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
-    assert {**last, "rounds": "all rounds"} == every  # the debate has one round
+    assert {**last, "rounds": "all rounds"} == every  # each debate has one round
     [row] = rows_of(judge_follows_table(made))
     assert row["judged"] == 3
     assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(
@@ -131,7 +131,7 @@ def test_the_calibration_error_for_each_weight_of_votes(tmp_path: Path) -> None:
     assert search_weight(panels[:4]) is None
 
 
-def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
+def test_the_held_out_error_is_not_below_that_of_the_best_weight() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
     found = search_weight(sharp, folds=5)
     assert found is not None

@@ -68,7 +68,7 @@ def test_poisoned_passages_are_near_duplicates_from_one_host_or_from_five() -> N
         assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1
 
 
-def test_only_evidence_is_marked_and_quotes_have_no_marks() -> None:
+def test_only_evidence_is_marked_and_replies_lose_the_marks() -> None:
     data = f"{as_data('claim', 'It rains.')}\n{as_data('evidence', 'It rained all day.', id='ev-1')}"
     instructions, shown = datamarked([SystemMessage("Judge."), HumanMessage(data)])
     assert instructions.content == f"Judge.\n\n{EXPLANATION}"

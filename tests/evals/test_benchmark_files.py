@@ -31,7 +31,7 @@ def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = 
 
 
 def error_of(name: str, path: Path | None, kind: str = "invalid_file") -> str:
-    """The message of the error with which a file is refused."""
+    """The message of the error with which a benchmark is refused."""
     with pytest.raises(UserError) as error:
         read_benchmark(name, path)
     assert error.value.kind == kind
@@ -61,7 +61,7 @@ def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem:
     assert problem in message
 
 
-def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
+def test_the_place_of_a_broken_record_is_named_in_other_formats(tmp_path: Path) -> None:
     listed = tmp_path / "dev.json"
     listed.write_text(json.dumps(claims(), indent=1).replace('"id": 57,', '"id": 57'))
     assert error_of("fever", listed).startswith("dev.json, line 346: not JSON")
@@ -250,7 +250,7 @@ class Label:
 
 
 class Datasets:
-    """Replaces `datasets`: returns these rows, and records its calls."""
+    """Replaces `datasets`: returns the rows or raises the error, and records its calls."""
 
     def __init__(self, rows: Rows | Exception) -> None:
         self.rows = rows

@@ -152,7 +152,7 @@ def test_the_answer_is_the_last_box(solution: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize("solution", ["no box", r"\boxed{1"])
-def test_solutions_without_a_box_are_refused(solution: str) -> None:
+def test_solutions_without_a_complete_box_are_refused(solution: str) -> None:
     with pytest.raises(InvalidRecord, match="box"):
         last_box(solution)
 

@@ -208,7 +208,7 @@ def test_too_long_fields_and_unclosed_quotes_give_clear_errors(tmp_path: Path) -
         list(ClaimsFile(endless))
 
 
-def test_a_row_whose_id_is_not_text_is_bad(tmp_path: Path) -> None:
+def test_a_row_whose_id_is_neither_a_text_nor_a_whole_number_is_bad(tmp_path: Path) -> None:
     path = write_file(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
     bad, good = ClaimsFile(path)
     assert (bad.id, good.id) == ("1", "7")

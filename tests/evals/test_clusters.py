@@ -26,7 +26,7 @@ GROUPS = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_siz
 
 
 def mean_of(kinds: Sequence[float]) -> Any:
-    """The mean of values, given how often each occurs."""
+    """A function that returns the mean of values, given how often each occurs."""
     values = np.array(kinds)
     return lambda counts: counts @ values / counts.sum(axis=1)
 

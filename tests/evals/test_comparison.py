@@ -41,7 +41,7 @@ def comparison(tmp_path: Path) -> Study:
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def test_scores_count_finished_items_only(comparison: Study) -> None:
+def test_scores_are_over_items_that_every_system_finished(comparison: Study) -> None:
     rows = records(systems_table(comparison))
     assert list(rows) == [
         *("another", "debate", "debate_own", "debate first-round majority"),
@@ -206,7 +206,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> None:
-    """This happens if, for example, Inspect's time limit ends a sample after some calls."""
+    """A sample has no document if, for example, Inspect's time limit ends it after some calls."""
     made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed_document()}, {}))
     rows = records(costs_table(made))
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
@@ -289,8 +289,8 @@ def test_accuracy_and_stops_by_round(comparison: Study) -> None:
         ("debate", "3", 1, 1.0),
         ("debate", "verdict", 7, None),
     ]
-    # After round 2, five debates had ended: their answers count as before, so all seven are right. Item 8 abstained at
-    # the end.
+    # Five debates ended after round 1. Their answers still count in round 2, so all seven are right there. Item 8
+    # abstained at the end.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
     stops = stops_table(comparison)
     assert stops is not None

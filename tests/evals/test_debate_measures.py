@@ -187,7 +187,7 @@ def test_context_tokens_by_hand() -> None:
     assert context_tokens(document()) == dict.fromkeys("abc")
 
 
-def test_sources_queries_and_pieces_are_counted() -> None:
+def test_pieces_searches_failures_and_stand_ins_are_counted() -> None:
     def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
         return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
 

@@ -73,7 +73,7 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     assert note.endswith(".eval: these differ: the endpoint of openai."), "the note compares with the most similar run"
 
 
-def test_a_corpus_digest_does_not_depend_on_the_build_order(start_stub: StartStub) -> None:
+def test_a_corpus_digest_depends_on_the_content_only(start_stub: StartStub) -> None:
     start_stub()
     index("one", "A.", "B.")
     index("two", "A.")
@@ -107,7 +107,7 @@ def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) 
     assert named <= set(differences(before, now))
 
 
-def test_a_plan_is_saved_with_its_logs_and_can_be_run_again(
+def test_a_plan_saved_with_its_logs_is_read_back_and_runs_no_sample_twice(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()

@@ -304,7 +304,7 @@ def test_a_majority_cannot_be_changed_by_missing_runs(item: list[str | None]) ->
 
 
 @pytest.mark.parametrize("runs", [[], [[S, S], [S]]])
-def test_runs_of_unequal_length_are_refused(runs: Any) -> None:
+def test_no_runs_and_runs_of_unequal_length_are_refused(runs: Any) -> None:
     for measure in (oracle_of_runs, majority_of_runs):
         with pytest.raises(ValueError, match=r"one run|shorter"):
             measure(runs)
@@ -355,7 +355,7 @@ def test_pages_match_in_either_spelling() -> None:
 
 
 @needs_samples
-def test_gold_evidence_of_fever_earns_the_whole_score() -> None:
+def test_gold_evidence_of_at_most_five_sentences_earns_the_fever_score() -> None:
     records = [json.loads(line) for line in (VISIBLE / "fever.jsonl").read_text(encoding="utf-8").splitlines()]
     gold = [record["label"] for record in records]
     sets = [[[(e[2], e[3]) for e in one] for one in record["evidence"] if one[0][2]] for record in records]

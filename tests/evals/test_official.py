@@ -137,7 +137,7 @@ def test_an_element_of_a_page_is_read_from_the_fragment_of_an_address(
 
 
 def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """As for FEVER, the pieces that a verdict cites count. If they name no page and sentence, there is no score."""
+    """As for FEVER, the pieces that a verdict cites count. If they name no sentence, the score is not computable."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -210,7 +210,7 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     ]
     await index_passages("official-sentences", numbered, encoder=ENCODER)
     await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
-    # A verdict may cite two sentences of a page.
+    # No limit of an origin's share: both sentences are from one page, and a verdict has to cite both.
     reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}
 
     run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)

@@ -48,12 +48,12 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
         ("claim,label\nOne.,\n", "no record that can be measured"),
     ],
 )
-def test_rows_that_cannot_be_measured_are_errors_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+def test_files_that_cannot_be_measured_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_benchmark("claims", write_file(tmp_path, text))
 
 
-def test_own_labels_are_measured_and_groups_are_kept(tmp_path: Path) -> None:
+def test_own_labels_are_measured_and_compared(tmp_path: Path) -> None:
     rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
     path = write_file(tmp_path, "claim,label,labels,group\n" + rows)
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]

@@ -291,7 +291,7 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
         argument_turn(1, "primary", "plaintiff", YIELDING),
         argument_turn(1, "primary", "defense", "It does not hold."),
         argument_turn(2, "primary", "defense", None),
-        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # by the defense's counsel
+        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # for the defense, by the plaintiff's counsel
         {
             **argument_turn(1, "primary", "plaintiff", None),
             "agent": "expert",

@@ -148,7 +148,7 @@ def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> 
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
 
 
-def test_sources_of_a_plan_are_refused_if_debaters_have_their_own() -> None:
+def test_sources_of_a_plan_are_refused_for_debaters_that_are_not_listed() -> None:
     both: dict[str, Any] = {"graphs": ["rag", "tool_mad"], "settings": {"sources": ["bm25:demo-news"]}}
     with pytest.raises(UserError, match="tool_mad does not read the plan's `sources`: each of its debaters"):
         cells(**both)

@@ -113,7 +113,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chosen(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that are run: a system in several plans is run in the first only."""
+    """The cells of each plan that are run: new systems only, but at least one cell of each plan."""
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:

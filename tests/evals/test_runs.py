@@ -51,7 +51,7 @@ ENCODER = "openai:stub-embedding"
 
 
 def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) -> dict[str, EvalLog]:
-    """The results of a plan by system; ``ended`` collects the samples that were run."""
+    """Run a plan; return its logs by system. ``ended`` collects the samples that were run."""
     plan = make_plan({"models": ["openai:stub"], **fields})
     record = (ended if ended is not None else []).append
     logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: record)
@@ -147,7 +147,7 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
 def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """A control never spends more than its debate, and stops within three calls of that; the report has the ratios."""
+    """A control spends no more than its debate, and leaves less than the cost of three calls; the report has ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -270,7 +270,7 @@ def test_a_stopped_run_resumes(
 def test_a_samples_events_are_committed_together_and_none_is_lost(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
 ) -> None:
-    """Inspect reads them back from its recovery database if its memory is limited."""
+    """If its memory is limited, Inspect reads a sample's events back from its recovery database."""
     start_stub()
     monkeypatch.setenv("INSPECT_TRANSCRIPT_BOUNDED", bounded)
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)

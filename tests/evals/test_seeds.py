@@ -52,8 +52,7 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """The plan has equal requests of several systems, equal items, second requests, controls, variants, inner
-    graphs."""
+    """The plan has equal requests of systems, equal items, second requests, controls, variants, inner graphs."""
     stub = start_stub([UNUSABLE])
     lines = [
         {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}

@@ -38,7 +38,7 @@ SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_s
 
 
 def first_right(wins: int, n: int) -> list[bool | None]:
-    """Correctness of n items, of which the first are right."""
+    """Correctness of n items, of which the first ``wins`` are right."""
     return [i < wins for i in range(n)]
 
 
@@ -163,7 +163,10 @@ def test_invalid_confidence_levels_are_refused(confidence: float) -> None:
 
 
 def pairs(both: int, first: int, second: int, neither: int) -> tuple[list[bool | None], list[bool | None]]:
-    """Correctness of two systems, by how many items both, one or neither has right; one item is missing."""
+    """Correctness of two systems: so many items are right in both, only in the first, only in the second, in neither.
+
+    The first system's answer to one more item is missing.
+    """
     ours = [True] * (both + first) + [False] * (second + neither)
     theirs = [True] * both + [False] * first + [True] * second + [False] * neither
     return [*ours, None], [*theirs, True]

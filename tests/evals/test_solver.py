@@ -99,7 +99,7 @@ def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
     ] == [*(True, True, True, True, False)]
 
 
-def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_failed_sample_is_missing_from_the_scores(start_stub: StartStub, tmp_path: Path) -> None:
     rules = [{"match": "Claim B", "status": 400}, says("SUPPORTS", "Claim A"), says("REFUTES")]
     start_stub(rules)
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS", "SUPPORTS", "NOT ENOUGH INFO")

@@ -67,8 +67,8 @@ def test_visible_records_are_read(name: str) -> None:
 
 @needs_visible
 @pytest.mark.parametrize("name", QUESTION_FIELDS)
-def test_only_the_question_of_a_record_is_shown(name: str) -> None:
-    """The claim is one field of the record word for word; options are the record's; no other field is shown."""
+def test_the_claim_is_the_question_of_its_record(name: str) -> None:
+    """The claim is one field of the record word for word. Only choices have options, and two benchmarks given texts."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[QUESTION_FIELDS[name]]
         assert item.claim

@@ -1,1 +1,1 @@
-"""Faults of every class, with real parts; ``make faults`` runs them and writes docs/howto/faults.md."""
+"""Faults of every class, caused in real processes; ``make faults`` runs them and writes docs/howto/faults.md."""

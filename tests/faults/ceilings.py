@@ -1,4 +1,4 @@
-"""Kills of debates and evaluations under ceilings, which the same command then finishes."""
+"""Debates and evaluations under ceilings: they are killed and run again, or lose replies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Kills:
     Args:
         ceiling: max_calls, budget or max_cost.
         most: the ceiling's value.
-        after: for each kill, the number of calls since the last one.
+        after: for each kill, the number of requests since the command was started.
         signals: for each kill, its signal.
     """
 
@@ -55,7 +55,7 @@ class Kills:
 
 
 def draw_kills(draw: random.Random, ceiling: str, ranges: Mapping[str, tuple[float, float]] = RANGES) -> Kills:
-    """Draw a ceiling, and one to three kills."""
+    """Draw a ceiling's value, and one to three kills."""
     number = draw.randint(1, 3)
     after = [draw.randint(1, 6) for _ in range(number)]
     most = draw.uniform(*ranges[ceiling])
@@ -108,7 +108,7 @@ def debate_error(system: str, kills: Kills, folder: Path) -> str:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
         if too_much := excess_error(kills, here):
             return too_much
-        if ended.code == 3 and LOST in ended.errors:  # the deciding call was sent, and its reply was lost
+        if ended.code == 3 and LOST in ended.errors:  # the deciding reply was lost: decide under a higher ceiling
             ended = here.verify(system, **{kills.ceiling: NO_LIMIT * kills.most})
         answer = (ended.document or {}).get("answer")
         refused = ended.code == 2 and not here.served() and kills.ceiling in ended.errors

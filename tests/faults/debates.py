@@ -130,7 +130,7 @@ class Ended:
 
     @property
     def verdict(self) -> Any:
-        """The verdict of a debate."""
+        """The status, the answer and the raw verdict of a debate."""
         document = self.document or {}
         return document.get("status"), document.get("answer"), document.get("raw_verdict")
 

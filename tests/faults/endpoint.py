@@ -127,12 +127,12 @@ def fail_judge_at_end(folder: Path, quick: bool) -> Result:
 
 
 def run_with_own_judge(here: Sandbox) -> Ended:
-    """Run a debate whose judge has its own model; its debaters disagree, so the judge is called."""
+    """Run a debate whose judge has its own model. With ``all_rounds`` the judge is always called."""
     return here.verify("tool_mad", models={"judge": "openai:stub-judge"}, max_rounds=1, scoring="all_rounds")
 
 
 def overload_by_processes(folder: Path, quick: bool) -> Result:
-    """Run many debates with an endpoint that limits calls at once and refuses the rest."""
+    """Run debates, each in its own process, with an endpoint that accepts few calls at a time and refuses the rest."""
     number = 4 if quick else 8
     with sandbox(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
         starts = [Sandbox(here.stub, folder / str(n)) for n in range(number)]
@@ -172,7 +172,7 @@ def overload_calls_per_second(processes: int) -> Callable[[Path, bool], Result]:
 
 
 def refuse_for_hours(folder: Path, quick: bool) -> Result:
-    """Run debates, one after another in a home, with an endpoint that refuses the first call for two hours."""
+    """Run debates, one after another in a home, with an endpoint that refuses calls for two hours."""
     with sandbox(folder, [{"status": 429, "retry_after": "7200"}]) as here:
         ended = [here.verify("standard_prompting") for _ in range(3)]
         sent = here.served()

@@ -1,4 +1,4 @@
-"""Faults of ``moot serve``: kills in the middle of debates, and requests that try to abuse it."""
+"""Faults of ``moot serve``: kills in the middle of debates, requests that try to abuse it, and planted pickles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debates that are killed at random moments and finished by the same command; ``make faults`` kills more of them."""
+"""Debates and an evaluation that are killed and run again; ``make faults`` kills more of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> 
 
 
 def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
-    """The first replies of three agents are unusable. One repeated request is never answered, so the debate stops."""
+    """The first replies of three agents are unusable. One repeated request is never answered, so the debate waits."""
     rules = [{"match": REPEAT_REQUEST, "delay_ms": 600_000, "times": 1}, {"reply": "No JSON.", "times": 3}]
     with sandbox(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]

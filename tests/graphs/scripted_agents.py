@@ -104,7 +104,7 @@ def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: 
 
 
 def marks(prompt: str) -> str:
-    """The words that identify the answers in a prompt, in order: ``a2r3`` for agent 2's answer in round 3."""
+    """The words that identify the answers in a prompt, sorted: ``a2r3`` for agent 2's answer in round 3."""
     return " ".join(sorted(MARK.findall(prompt)))
 
 
@@ -114,7 +114,7 @@ def marks_by_prompt(stub: StubEndpoint, role: str, match: str = "your `answer`",
 
 
 def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The result of a debate: status, answer, stop reason, rounds, calls, depth."""
+    """The result of a debate: status, answer, stop reason, rounds, number of calls, depth."""
     result = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
     return (*result, len(document["calls"]), document["depth"])
 

@@ -176,7 +176,7 @@ def stances(supporting: str, challenging: str) -> Rule:
 
 
 def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
-    """Rules: the arbiter's weights for these exhibits, or for all others."""
+    """Rules: the arbiter's ratings of these exhibits; if none is named, of all others."""
     fields = {"relevance": relevance, "credibility": credibility, "reason": "As it reads."}
     return [rule("arbiter", f"\n{TEXTS[name]}\n", fields=fields) for name in exhibits] or [
         rule("arbiter", fields=fields)
@@ -340,7 +340,7 @@ def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
-    """The roles that a warning names as using a counsel's model."""
+    """The roles that a warning names because their model is also that of a counsel or of another judge."""
     details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
     assert len(details) < 2
     return {name for detail in details for name in detail.partition(":")[0].split(", ")}

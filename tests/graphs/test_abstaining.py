@@ -92,7 +92,7 @@ async def test_a_summariser_may_abstain_only_if_a_debater_did(start_stub: StartS
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_debaters_without_a_pool_are_not_offered_to_abstain(start_stub: StartStub) -> None:
+async def test_debaters_without_a_pool_may_not_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "Unknown"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("madke", without, model="openai:stub", sources=[])
@@ -100,7 +100,7 @@ async def test_debaters_without_a_pool_are_not_offered_to_abstain(start_stub: St
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_without_evidence_no_agent_is_offered_to_abstain(start_stub: StartStub) -> None:
+async def test_without_evidence_no_agent_may_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "I don't know"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("standard_prompting", without, model="openai:stub")

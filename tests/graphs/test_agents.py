@@ -127,7 +127,7 @@ async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: 
 
 
 def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
-    """The summary of the first group in round 2 is the word ``g1r2.``; a rule matches a group by its first agent."""
+    """Rules: the first group's summary of round 2 contains ``g1r2.``; a rule matches a group by its first agent."""
     return [
         rule("summariser", rf"a{members[0]}r{r}\.", fields={"summary": f"They say g{i}r{r}."})
         for i, members in enumerate(groups, 1)

@@ -1,4 +1,4 @@
-"""The controls on the scripted endpoint: their calls, their prompts, their verdicts, their costs."""
+"""Standard MAD and the controls on the scripted endpoint: their calls, prompts, verdicts and costs."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ async def test_a_dead_endpoint_gives_no_answer(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("graph", SINGLE)
-async def test_without_evidence_there_are_no_citations(start_stub: StartStub, graph: str) -> None:
+async def test_a_citation_without_evidence_is_fabricated(start_stub: StartStub, graph: str) -> None:
     start_stub([says("SUPPORTS", citations=[{"evidence_id": "ev-0000000000", "quote": "as everybody knows"}])])
     document = await run(graph)
     assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
@@ -356,7 +356,7 @@ TASKS: list[tuple[dict[str, Any], Any, str]] = [
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-async def test_every_control_takes_every_task(start_stub: StartStub, graph: str) -> None:
+async def test_each_system_takes_every_task(start_stub: StartStub, graph: str) -> None:
     rules = [says(answer, agree=True, selected=[]) | {"match": given["claim"]} for given, answer, _ in TASKS]
     stub = start_stub([rule | {"match": rule["match"].replace("$", ".").replace("?", ".")} for rule in rules])
     asked = 0

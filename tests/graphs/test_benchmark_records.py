@@ -1,4 +1,4 @@
-"""Records of public benchmarks run through the graph, each with its task, if the samples are present."""
+"""Records of public benchmarks: their gold answers are parsed, and Tool-MAD debates some. Skipped without samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets that are refused: prices are missing, a reply has no token counts, or the value is out of range."""
+"""Budgets that cannot be enforced or are out of range, and the budget of a thread's next debate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "group_debate": {},
     "neighbor_debate": {},
 }
-"""The systems that run in rounds, and their settings here; PROClaim and ReAct have their own tests."""
+"""Systems that run in rounds, with their settings here; the tests add PROClaim and ReAct with their defaults."""
 FIRST = "agent-1|rag|debater-1|affirmative"
 DISAGREEING = [
     answers(f"({FIRST})", "S", confidence=0.5),

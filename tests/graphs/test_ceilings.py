@@ -1,4 +1,4 @@
-"""Hard ceilings of all systems: no debate spends more, and a debate that is cut short ends in a labelled verdict."""
+"""Hard ceilings of all systems: no debate exceeds them, and the document of a debate that is cut short says so."""
 
 from __future__ import annotations
 

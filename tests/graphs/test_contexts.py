@@ -1,4 +1,4 @@
-"""Prompts that do not fit: much given text and ten rounds on a model with 8,000 tokens of context end in verdicts."""
+"""Prompts that do not fit into 8,000 tokens: moot shortens them, and learns the context's length from refusals."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ GIVEN = [
     for n in range(1, 11)
 ]
 assert sum(len(text["text"]) for text in GIVEN) > 45_000
-LATEST = "letter-9"
+LEFT_OUT = "letter-9"
 QUOTE = [{"evidence_id": "letter-1", "quote": "Letter 1 says in line 2 that the bells rang at noon."}]
 
 
 def answers(model: str, answer: str) -> dict[str, Any]:
-    """A rule: a debater's fixed answer, so that there is no agreement before the last round."""
+    """A rule: a model's answer in every round. The answers in `RULES` differ, so no agreement ends a debate."""
     return {"model": model, "fields": {"answer": answer, "rationale": LONG, "citations": QUOTE, "confidence": 0.8}}
 
 
@@ -155,16 +155,16 @@ async def test_an_unknown_or_large_context_changes_no_prompt(start_stub: StartSt
 
 
 async def test_evidence_that_was_left_out_cannot_be_cited(start_stub: StartStub) -> None:
-    cites = [{"evidence_id": LATEST, "quote": "Letter 9 says in line 2 that the bells rang at noon."}]
+    cites = [{"evidence_id": LEFT_OUT, "quote": "Letter 9 says in line 2 that the bells rang at noon."}]
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "So it is.", "citations": [*cites, *QUOTE]}}])
     document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, context_tokens=CONTEXT)
     [turn] = document["turns"]
     assert [(c["evidence_id"], c["fabricated"], c["verified"]) for c in turn["citations"]] == [
-        (LATEST, True, False),
+        (LEFT_OUT, True, False),
         ("letter-1", False, True),
     ]
     [call] = document["calls"]
-    assert LATEST in call["left_out"]["ids"]
+    assert LEFT_OUT in call["left_out"]["ids"]
     assert set(turn["evidence_ids"]) == {text["id"] for text in GIVEN} - set(call["left_out"]["ids"])
 
 

@@ -28,7 +28,7 @@ from tests.graphs.scripted_agents import (
 CONFIDENCES = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
 """The confidences of the worked example's three agents, by round from 0."""
 COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
-"""Similarities of agents 1 and 2, 1 and 3, 2 and 3, in the same rounds."""
+"""Similarities of agents 1 and 2, 1 and 3, 2 and 3, in rounds 0 and 1."""
 PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
@@ -130,7 +130,7 @@ async def test_agreement_of_the_first_answers_does_not_end_the_debate(start_stub
     check_prompts(stub, document)
 
 
-async def test_the_rounds_of_debate_do_not_count_the_first_answers(start_stub: StartStub) -> None:
+async def test_the_first_answers_do_not_count_as_a_round(start_stub: StartStub) -> None:
     start_stub(script("SSS", "SRS", "RRS", "SRR", "RSR", "SSR", first=0))
     document = await debate("cortex_debate", agents=3)
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 5, 18, 6)
@@ -255,7 +255,9 @@ PRUNED = {
     "top-3": ["234", "134", "124", "123", "123"],
     "bottom-3-removed": ["2", "1", "1", "1", "1"],
 }
-"""The agents heard by each of five agents, by credibility x reliability; computed by hand from 0.9, 0.5, 0.4, 0.3, 0.1.
+"""For each pruning: the agents that each of five agents hears, by credibility x reliability.
+
+Worked out by hand from the confidences 0.9, 0.5, 0.4, 0.3, 0.1.
 """
 
 

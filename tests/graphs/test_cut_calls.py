@@ -1,4 +1,4 @@
-"""Calls that `max_seconds` cuts: the document says whether they were sent, and their reserved tokens count as spent."""
+"""Calls that a ceiling cuts: the document says whether they were sent, and counts replies that were not awaited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts of debaters with evidence: their last answer, the reason for another round, the basis of an answer."""
+"""Prompts of Tool-MAD's debaters: the reason for another round, evidence that is kept, the basis of an answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_the_query_prompt_names_low_scores(start_stub: StartStub) -> None:
     ]
 
 
-async def test_scores_without_a_gate_are_not_given_as_reason_for_a_round(start_stub: StartStub) -> None:
+async def test_without_scoring_low_scores_are_not_the_reason_for_a_round(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), says("judge", "SUPPORTS")])
     await debate(scoring="all_rounds")
     second = stub.prompts("stub-rag")[2]
@@ -82,7 +82,7 @@ async def test_a_debater_may_keep_its_cited_evidence(start_stub: StartStub, keep
 
 
 @pytest.mark.parametrize("asked", [{}, {"given": [LETTER]}])
-async def test_a_debater_without_sources_answers_from_its_own_knowledge(
+async def test_a_debater_without_sources_or_given_texts_answers_from_its_own_knowledge(
     start_stub: StartStub, asked: dict[str, Any]
 ) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])

@@ -1,4 +1,4 @@
-"""Every graph of langgraph.json, end to end on the scripted endpoint, with every kind of task."""
+"""Every debate system, end to end on the scripted endpoint, with every kind of task."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_described_graph_is_that_of_its_module_and_is_explained() -> None:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) -> None:
+async def test_every_graph_takes_every_task_that_fits_it(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     system = load_graph(name)
     settings = system.settings.model_validate(

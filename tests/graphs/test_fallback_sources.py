@@ -73,7 +73,7 @@ async def test_if_wikipedia_is_unreachable_the_debate_fails(stub: StubEndpoint) 
     )
 
 
-async def test_one_debaters_source_is_not_another_debaters_fallback(
+async def test_a_debaters_fallback_does_not_serve_another_debater(
     stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PUBMED_BASE_URL", f"http://127.0.0.1:{free_port()}")
@@ -94,7 +94,7 @@ async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
     server = await starter(serve, monkeypatch)(WIKIPEDIA)
     document = await debate("madke", model="openai:stub")
     assert sources_read(document) == {("wikipedia", "wikipedia"), ("web", "wikipedia")}
-    assert len(server.paths) == 2
+    assert len(server.paths) == 2  # one search before the debate, one for the pool
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * len(document["evidence"])
     fails_later = starter(serve, monkeypatch)
     await fails_later(WIKIPEDIA, lambda n: web.Response(text=WIKIPEDIA.nothing) if n == 1 else web.Response(status=400))

@@ -180,7 +180,7 @@ async def test_other_systems_debate_behind_the_gate(start_stub: StartStub, name:
 # --- faults, ceilings, settings ---------------------------------------------------------------------------------------
 
 
-async def test_if_the_debate_fails_the_run_fails_and_all_turns_are_kept(start_stub: StartStub) -> None:
+async def test_if_the_debate_fails_the_run_fails_and_keeps_the_gates_turns(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"status": 401}])
     document = await debate()
     assert (document["status"], document["answer"]) == ("failed", None)
@@ -251,7 +251,7 @@ def test_the_debate_gets_the_same_input(asked: dict[str, Any]) -> None:
     assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task
 
 
-def test_another_debate_behind_the_gate_gives_another_ledger_key() -> None:
+def test_the_debate_behind_the_gate_belongs_to_the_identity_of_a_run() -> None:
     first, other = (parts_of("gated", {"debate": name}) for name in ("tool_mad", "madke"))
     assert {"tool_mad/judge", "rag/answer"} <= set(first["prompts"])
     assert "madke/summary" in other["prompts"]

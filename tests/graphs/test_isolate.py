@@ -1,4 +1,4 @@
-"""Isolated reading, scripted: who reads which origin, how origins are grouped, and when there is no verdict."""
+"""Isolated reading, scripted: who reads which origin, how evidence is grouped, and when there is no verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debates in the ledger: replayed, resumed, and shared."""
+"""Debates with a ledger: they are replayed and resumed, and their calls are reused and shared."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str,
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without ids, times, and the flags of calls from the ledger."""
+    """A document without times, flags of calls from the ledger, and ids other than those of evidence."""
 
     def without_volatile(value: Any) -> Any:
         if isinstance(value, dict):
@@ -91,7 +91,7 @@ async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLed
     assert len(stub.calls()) == paid
 
 
-async def test_a_replay_with_another_input_names_the_difference(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_replay_with_another_seed_names_the_difference(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
     paid = len(stub.calls())
     other = await debate("society_of_minds", 5, LedgerUse("replay", id=first["id"]))
@@ -212,7 +212,8 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
         else:
             await asyncio.gather(ask("a"), ask("b"))
-        assert len(stub.calls()) == before + 2  # one for the cancelled call, one for the others
+        # Together: one for the cancelled call, one for the two others. Else: one for each agent.
+        assert len(stub.calls()) == before + 2
 
 
 async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:

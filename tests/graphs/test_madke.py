@@ -294,7 +294,7 @@ async def test_selecting_no_item_is_valid(start_stub: StartStub) -> None:
         assert (turn["selected"], turn["dropped"], turn["evidence_ids"]) == ([], [], [])
     assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], []]
     assert [w["kind"] for w in document["warnings"]] == ["no_evidence"]
-    assert calls_by_role(document)["debater-2"] == 2  # neither debater was asked again
+    assert calls_by_role(document)["debater-2"] == 2  # it was not asked again
 
 
 async def test_without_structured_output_models_select_in_free_text(start_stub: StartStub) -> None:

@@ -79,7 +79,7 @@ async def test_an_invalid_speaker_or_date_is_refused(wrong: dict[str, Any], fiel
     assert document["error"]["detail"].startswith(f"`{field}` must be a ")
 
 
-async def test_an_unknown_speaker_or_date_is_not_shown(start_stub: StartStub) -> None:
+async def test_an_empty_speaker_or_date_is_not_shown(start_stub: StartStub) -> None:
     stub = start_stub()
     known = claim_with_origin(claim_date="", speaker=" \u200b ")
     document = await load_graph("standard_prompting").graph.ainvoke(known, context={"model": "openai:stub"})

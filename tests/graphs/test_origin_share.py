@@ -34,7 +34,7 @@ async def run_debate(name: str, source: str, given: list[dict[str, str]] | None 
 
 
 def share_of_origin(document: dict[str, Any]) -> tuple[int, int]:
-    """The pieces shown from the most frequent origin, and all pieces shown."""
+    """The number of pieces shown from the most frequent origin, and of all pieces shown."""
     shown = active_evidence(document["evidence"])
     return max(Counter(origins(shown).values()).values()), len(shown)
 

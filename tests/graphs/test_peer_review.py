@@ -21,9 +21,9 @@ from tests.graphs.scripted_agents import (
 
 
 def reviews(n: int, rounds: int = 1) -> list[Rule]:
-    """Rules: the agents' reviews. Agent 2's review of agent 1's answer in round 3 is the word ``c21r3.``.
+    """Rules: the agents' reviews. Agent 2's review of agent 1's answer in round 3 contains ``c21r3.``.
 
-    The reviewers' confidence is 1 for the first agent's answer, 2 for the second's ...
+    The confidence in a review is the number of the reviewed agent.
     """
     return [review(i, j, r) for r in range(1, rounds + 1) for i in range(1, n + 1) for j in range(1, n + 1) if i != j]
 

@@ -29,7 +29,7 @@ RULES: list[dict[str, Any]] = [
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
 """Rules: debaters never agree, and the deciding role changes its answer after a question."""
-NEVER_AGREE = {
+SMALL_DEBATE = {
     "max_rounds": 2,
     "rounds": 1,
     "min_rounds": 2,
@@ -52,7 +52,7 @@ Reply = Callable[[Mapping[str, Any]], Any]
 def settings_of(name: str, **settings: Any) -> Any:
     """A graph's settings; every role has its own model."""
     kind = load_graph(name).settings
-    quiet = {key: value for key, value in NEVER_AGREE.items() if key in kind.model_fields}
+    quiet = {key: value for key, value in SMALL_DEBATE.items() if key in kind.model_fields}
     models = {
         role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
     }
@@ -176,7 +176,7 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 
 
 def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
-    """Check that the struck piece is recorded and in no later prompt, and that the added text is ordinary evidence."""
+    """Check that the struck piece is recorded and in no prompt, and that the added text is recorded and in a prompt."""
     struck = asked[0]["proposed"]["evidence"][0]
     (turn,) = [t for t in person_turns(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -212,7 +212,7 @@ async def test_struck_evidence_stays_struck_and_added_evidence_is_cited(start_st
     assert all(c["verified"] and not c["fabricated"] for c in citations)
 
 
-async def test_all_queries_of_a_round_are_reviewed_together(start_stub: StartStub) -> None:
+async def test_each_debaters_query_is_reviewed_and_may_be_replaced(start_stub: StartStub) -> None:
     start_stub(RULES)
     seen: list[Any] = []
 

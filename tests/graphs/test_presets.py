@@ -38,7 +38,7 @@ async def debate(preset: str, given: dict[str, Any], **more: Any) -> dict[str, A
 
 
 @pytest.mark.parametrize("summaries", ["model", "none"])
-async def test_pubmedqa_reads_summaries_of_abstracts(
+async def test_pubmedqa_reads_abstracts_or_their_summaries(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, summaries: str
 ) -> None:
     index: Any = WORK["abstract_inverted_index"]

@@ -73,7 +73,7 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
-    # Seven turns of the negotiation and one for each of the twelve pieces. A was found by the claim first.
+    # The search for the claim finds A first, and the first premise's search finds it again.
     pools = {(t["agent"], t["step"], t.get("number")): t for t in full["turns"] if t["phase"] == "negotiation"}
     assert pools["retrieval", "retrieve_seed", None]["evidence_ids"] == ids("A B C D E")
     assert pools["retrieval", "retrieve_premise", 1]["evidence_ids"] == ids("A F G")  # three for a premise

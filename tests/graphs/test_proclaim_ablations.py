@@ -155,7 +155,7 @@ async def test_without_reflection_the_other_stop_reasons_still_apply(start_stub:
 
 
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_gaps_named_in_a_reflection_are_requested_in_the_next_round(
+async def test_needs_named_in_a_reflection_are_requested_in_the_next_round(
     start_stub: StartStub, reflecting: bool
 ) -> None:
     wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]

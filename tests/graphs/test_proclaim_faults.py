@@ -123,7 +123,7 @@ async def test_a_trial_continues_after_a_round_without_a_usable_argument(start_s
     assert set(kinds(document)) == {"unparsed"}
 
 
-async def test_a_side_without_any_argument_ends_the_trial(start_stub: StartStub) -> None:
+async def test_a_trial_fails_if_a_side_gives_no_argument(start_stub: StartStub) -> None:
     stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *default_rules()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
@@ -286,7 +286,7 @@ async def test_without_a_judge_there_is_no_verdict(start_stub: StartStub, fault:
     assert (document["confidence"], document["confidence_parts"]) == (None, None)
     assert "judge" in document["error"]["detail"]
     assert [(t["verdict"], t["outcome"]) for t in find_turns(document, step="judge")] == [(None, fault)] * 3
-    assert [entry["stop_reason"] for entry in document["debates"]] == ["max_rounds"] * 2  # every turn is kept
+    assert [entry["stop_reason"] for entry in document["debates"]] == ["max_rounds"] * 2  # both debates are kept
 
 
 async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: StartStub) -> None:
@@ -311,7 +311,7 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
 
 
 @pytest.mark.parametrize("fallback", [[], ["bm25:demo-encyclopaedia"]])
-async def test_a_trial_fails_if_the_first_search_and_its_fallback_fail(
+async def test_a_trial_fails_if_the_first_search_fails_without_a_fallback(
     start_stub: StartStub, fallback: list[str]
 ) -> None:
     stub = start_stub(default_rules())
@@ -366,7 +366,9 @@ async def test_a_refused_request_fails_only_the_role_that_sent_it(start_stub: St
 
 
 @fault
-async def test_if_no_evidence_could_be_weighed_there_is_no_trial(start_stub: StartStub, fault: str) -> None:
+async def test_if_no_evidence_could_be_weighed_the_trial_fails_before_its_debates(
+    start_stub: StartStub, fault: str
+) -> None:
     stub = start_stub([rule("arbiter", **FAULTS[fault]), *default_rules()])
     document = await trial()
     assert (document["status"], document["answer"], document["debates"]) == ("failed", None, [])

@@ -90,7 +90,7 @@ async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) 
         assert len(turns(document, "judge", "panel")) == len(verdicts)
 
 
-async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) -> None:
+async def test_a_judge_that_cannot_be_reached_has_no_vote(start_stub: StartStub) -> None:
     start_stub([rule("judge-1", status=500), *judges(S, N, N), *default_rules()])
     document = await trial(**ONE_ROUND)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
@@ -288,7 +288,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"options": ["one", "two", "three"]}, {}),
     ({"labels": ["red", "green"]}, {}),
     ({"labels": ["Supported", "green"]}, {}),
-    ({"labels": ["Supported", "True", "False"]}, {}),  # one label is the answer for two verdicts
+    ({"labels": ["Supported", "True", "False"]}, {}),  # two labels fit one verdict
     (OWN, {"verdict_labels": {S: "Fine"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Untrue"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Fine"}}),

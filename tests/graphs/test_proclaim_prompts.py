@@ -153,7 +153,7 @@ def test_needs_and_advice_reach_the_next_prompt_of_their_side(
     three_rounds: FinishedTrial, phase: str, number: int
 ) -> None:
     document, stub = three_rounds
-    # A gap named in a reflection reaches the side's next query; the critic's advice reaches its next argument.
+    # A need named in a reflection reaches the side's next query; the critic's advice reaches its next argument.
     last = (phase, number + 1) not in ALL_ROUNDS
     most = 2 if phase == "switched" else 3
     for side in SIDES:

@@ -65,7 +65,7 @@ def kinds(document: dict[str, Any]) -> list[str]:
 
 
 def recorded_in_sequence(document: dict[str, Any], stub: StubEndpoint) -> bool:
-    """Check that each request is recorded once, and that each waited for the one before."""
+    """Whether each request is recorded once and waited for the one before."""
     requests = len(stub.requests())
     return bool(requests == len(document["calls"]) == document["usage"]["calls"] == document["depth"])
 

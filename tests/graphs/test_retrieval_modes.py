@@ -50,7 +50,9 @@ async def test_the_retrieval_setting_selects_the_rounds_with_searches(
             assert turns[0]["evidence_ids"] == turns[1]["evidence_ids"] == turns[2]["evidence_ids"]
 
 
-async def test_a_failed_search_is_not_repeated(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_prompts_of_all_rounds_say_that_the_only_search_failed(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", "http://127.0.0.1:9")
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
     debaters = [{"name": "rag", "retriever": "wikipedia"}, {"name": "search"}]

@@ -1,4 +1,4 @@
-"""Agents with unparsable replies, and agents on dead endpoints, in every debate of n agents."""
+"""Debates of n agents: unparsable replies, dead endpoints, personas, and seeds."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_persona_is_only_in_its_agents_prompts(start_stub: StartStub) ->
     assert len(steps) == 4
 
 
-async def test_agents_that_share_a_model_have_different_seeds(start_stub: StartStub) -> None:
+async def test_agents_that_share_a_model_use_their_own_seeds(start_stub: StartStub) -> None:
     start_stub()
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})

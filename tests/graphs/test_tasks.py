@@ -1,4 +1,4 @@
-"""Debates on every kind of task, on the scripted endpoint: prompts, comparisons, recorded equivalences."""
+"""Tool-MAD on every kind of task, its two versions, and its ablations, on the scripted endpoint."""
 
 from __future__ import annotations
 

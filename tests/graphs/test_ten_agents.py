@@ -15,7 +15,7 @@ from tests.graphs.scripted_agents import Rule, debate
 NAMES = [f"agent-{i:02}" for i in range(1, 11)]
 GIVEN = {"claim": "The kilogram is defined by a constant.", "labels": ["alpha", "gamma"]}
 SURE = [0.35, 0.4, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85, 0.95, 0.95]
-"""Confidences that prompts show with equally many characters, so that answers have the same length."""
+"""The agents' confidences, from which CortexDebate computes whom they hear. No prompt shows them."""
 WORDS = ["iron", "gold", "zinc", "lead", "neon", "salt", "sand", "clay", "coal", "lime"]
 
 

@@ -45,7 +45,7 @@ async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub:
     assert marks_by_prompt(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
     assert marks_by_prompt(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
     assert marks_by_prompt(stub, "judge") == ["a1r1 a1r2 a1r3 a2r1 a2r2 a2r3"]
-    # Answers of the sides are not votes.
+    # The sides' last answers are recorded as votes, but do not decide.
     assert final_votes(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}
     steps = [(t["round"], t["agent"], t["step"]) for t in document["turns"]]
     assert steps == [

@@ -286,7 +286,7 @@ PLACES = (
     "document",
     "exception",
 )
-"""The places with planted keys. Each is the value of a variable, except one in a header and one in an address."""
+"""The places with planted keys. Each key is the value of a variable, except those in the header and the address."""
 
 
 class Leaky(BaseRetriever):

@@ -15,8 +15,8 @@ from aiohttp import web
 class Messages:
     """The endpoint: it gives ``replies`` in turn, and then the last one again; ``requests`` are the received requests.
 
-    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``
-    (the stop reason) or ``breaks`` (an error that ends a stream).
+    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``text`` and
+    ``stop`` (the stop reason) or ``breaks`` (an error that ends a stream).
     """
 
     replies: Sequence[Any]
@@ -65,7 +65,7 @@ class Messages:
 
 @asynccontextmanager
 async def messages_api(*replies: Any) -> AsyncIterator[Messages]:
-    """Run the endpoint for the duration of the context."""
+    """Context manager: runs the endpoint."""
     api = Messages(replies)
     app = web.Application()
     app.router.add_post("/v1/messages", api.answer)

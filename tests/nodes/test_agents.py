@@ -167,7 +167,7 @@ def test_a_minimum_above_the_number_of_agents_is_refused() -> None:
         AgentsSettings.model_validate({"agents": 3, "min_agents": 4})
 
 
-def test_models_are_set_for_agents_that_exist() -> None:
+def test_models_may_be_set_only_for_roles_that_exist() -> None:
     known = AgentsSettings.model_validate({"agents": [{"name": "eve"}, {}], "models": {"eve": "fake:1"}})
     assert known.models == {"eve": "fake:1"}
     with pytest.raises(ValidationError, match="no role 'agent-1'"):
@@ -226,7 +226,7 @@ def test_a_side_may_have_its_own_model() -> None:
         TitForTatSettings.model_validate({"models": {"agent-1": "fake:1"}})
 
 
-def test_the_json_schema_describes_agents() -> None:
+def test_the_json_schema_bounds_the_number_of_agents() -> None:
     for name in N_AGENT_GRAPHS:
         schema = TypeAdapter(load_graph(name).settings).json_schema()
         listed = schema["properties"]["agents"]

@@ -38,7 +38,7 @@ def confidence_after(
     return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
 
 
-def test_the_confidence_of_equal_votes() -> None:
+def test_confidence_is_the_share_of_votes_with_an_answer() -> None:
     given = votes([S, R, None, S])
     assert vote_share(given, 0) == pytest.approx(2 / 3)
     assert confidence_by_votes(given, given[0]) == {
@@ -48,7 +48,7 @@ def test_the_confidence_of_equal_votes() -> None:
     }
 
 
-def test_the_confidence_of_weighted_votes() -> None:
+def test_confidence_is_the_share_of_weight_if_votes_are_weighted() -> None:
     given = votes([S, R, R], weight=[1.0, 0.1, 0.5], confidence=[1.0, 0.4, 0.8])
     won = majority(given, [1.0, 0.1, 0.5])
     assert confidence_by_votes(given, won) == {
@@ -65,7 +65,7 @@ def test_one_vote_or_no_winner_gives_no_confidence() -> None:
         vote_share(votes([None]), 0)
 
 
-def test_the_share_of_answers_over_all_rounds() -> None:
+def test_confidence_without_votes_is_the_share_of_answers_over_all_rounds() -> None:
     found = confidence_after(R, [S, S, R], [S, R, None], [R, R, S])
     assert found == {
         "confidence": 0.5,
@@ -93,7 +93,7 @@ def test_a_systems_own_confidence_is_given_beside_the_share_of_answers() -> None
     assert confidence_after(S, [S, S, S], **own) == own  # one round: the same share
 
 
-def test_the_reason_for_a_missing_confidence() -> None:
+def test_a_missing_confidence_has_a_reason() -> None:
     assert "one answer" in confidence_after(S, [S])["confidence_from"]
     voted = {"confidence": 0.5, "confidence_parts": {"vote_share": 0.5}, "confidence_from": "1 of 2 votes"}
     for known in ({}, voted):

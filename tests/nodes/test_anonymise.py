@@ -1,4 +1,4 @@
-"""Secrets are hidden before a trace leaves the process."""
+"""Secrets are hidden in traces, errors and other texts."""
 
 from __future__ import annotations
 

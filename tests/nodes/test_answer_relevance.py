@@ -1,4 +1,4 @@
-"""Answer relevance with real answers, the real encoder, and recorded questions that follow the prompt."""
+"""Answer relevance: what a claim is compared as, and scores of real answers, with recorded questions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BENCHMARKS = {
         ("Saffron is a spice", "as_given", "Saffron is a spice"),
     ],
 )
-def test_a_claim_is_compared_as_a_question(claim: str, form: Any, compared: str) -> None:
+def test_a_claim_is_compared_as_a_question_or_as_given(claim: str, form: Any, compared: str) -> None:
     assert claim_to_compare(claim, form) == compared
 
 

@@ -1,4 +1,4 @@
-"""Parsing answers: the hard cases of labels, options, numbers, short answers and expressions of every benchmark."""
+"""Parsing and comparing answers: hard cases of labels, options, numbers, short answers and expressions."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ HARD = [
 
 
 @each(("name", "text", "label"), HARD)
-def test_hard_labels_are_parsed(name: str, text: str, label: str | None) -> None:
+def test_labels_and_options_are_parsed_only_if_they_are_clear(name: str, text: str, label: str | None) -> None:
     assert read_answer(task(name), text) == label
 
 
@@ -302,7 +302,7 @@ def test_numbers_are_parsed(text: str, value: Fraction | None) -> None:
         (Fraction(10**30), "1" + "0" * 30),
     ],
 )
-def test_equal_numbers_have_one_normal_form(value: Fraction, shown: str) -> None:
+def test_the_normal_form_of_a_number_parses_as_the_number(value: Fraction, shown: str) -> None:
     assert show_number(value) == shown
     assert read_number(shown) == value
 
@@ -330,7 +330,7 @@ def test_equal_numbers_have_one_normal_form(value: Fraction, shown: str) -> None
         ("?", "!", False),
     ],
 )
-def test_short_answers_are_compared_without_articles_case_and_punctuation(one: str, other: str, same: bool) -> None:
+def test_equal_short_answers_are_recognised(one: str, other: str, same: bool) -> None:
     assert same_answer(make_task("short_answer"), one, other) is same
     assert (normal_text(one) == normal_text(other)) is same
 

@@ -53,7 +53,7 @@ async def both_models(url: str, **options: Any) -> tuple[BaseChatModel, BaseChat
 
 @contextmanager
 def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The requests made through the openai SDK's client while the test runs."""
+    """Context manager: the requests made inside it through the openai SDK's client."""
     made: list[Any] = []
     request = openai.AsyncOpenAI.request
 
@@ -69,7 +69,7 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 # --- LangChain's private methods ------------------------------------------------------------------------------------
 
 
-def test_the_private_methods_that_we_override_are_unchanged() -> None:
+def test_the_private_methods_that_we_use_are_unchanged() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert chat_class.__wrapped__().__name__ == "OpenAICompatible"
@@ -77,7 +77,7 @@ def test_the_private_methods_that_we_override_are_unchanged() -> None:
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])
-async def test_with_an_unknown_version_of_langchain_chat_openai_is_used(
+async def test_chat_openai_is_used_if_a_private_method_has_changed(
     change: Any, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub([{"reply": "Yes."}])

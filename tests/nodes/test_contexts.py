@@ -96,7 +96,7 @@ def test_each_context_length_has_a_source() -> None:
             assert entry.get("context_source", entry["source"]).startswith("https://")
 
 
-def test_a_refusal_that_names_the_context_sets_the_next_size() -> None:
+def test_a_refusal_that_names_the_context_sets_it_for_that_endpoint() -> None:
     learn_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None

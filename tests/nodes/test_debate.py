@@ -127,7 +127,7 @@ async def test_routers_may_take_state_settings_or_runtime() -> None:
     assert seen == [7, 7]
 
 
-async def test_routers_that_langgraph_can_call_directly_work() -> None:
+async def test_routers_may_be_async_or_callable_objects_or_take_a_config() -> None:
     seen: list[Any] = []
 
     async def waits(state: DebateState) -> str:
@@ -174,7 +174,7 @@ async def test_a_router_that_returns_an_unknown_node_is_an_error() -> None:
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
 
 
-def test_async_routers_are_refused() -> None:
+def test_a_debate_refuses_async_routers() -> None:
     async def waits(state: DebateState) -> str:
         return "vote"
 

@@ -57,7 +57,7 @@ def test_instructions_need_no_placeholders() -> None:
 
 
 @pytest.mark.parametrize("beginning", ["", "You are {name}. {stance}\n"])
-def test_the_speakers_placeholder_may_stand_anywhere(beginning: str) -> None:
+def test_the_speakers_placeholders_may_be_moved_or_left_out(beginning: str) -> None:
     edited = beginning + shipped("tit_for_tat/argue").replace('You are "{name}". {stance}\n', "")
     assert check_edited("tit_for_tat/argue", edited) == edited
 

@@ -1,4 +1,4 @@
-"""The ceilings that give a control the same budget as its debate."""
+"""The cost of a debate, and the ceilings that give a control the same budget."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_calls_from_the_ledger_count_as_sent() -> None:
 @pytest.mark.parametrize(
     ("equal", "message"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
 )
-def test_a_ceiling_from_an_unknown_cost_is_refused(equal: Any, message: str) -> None:
+def test_a_ceiling_from_an_unknown_or_zero_cost_is_refused(equal: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         ceiling_of(FullCost(None, None, 0, 1.0), equal)

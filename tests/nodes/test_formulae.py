@@ -1,4 +1,4 @@
-"""The formulas of Tool-MAD's stability score, by worked examples."""
+"""Tool-MAD's stability score, the agreement of answers and average scores, by worked examples."""
 
 from __future__ import annotations
 

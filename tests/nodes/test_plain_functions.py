@@ -161,7 +161,7 @@ async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt()
 
 
 class Foreign(TypedDict, total=False):
-    """A state with only the keys that the node reads."""
+    """A state of a user's graph, with the keys that the tested nodes read or write, and one of its own."""
 
     claim: str
     sentence: str

@@ -163,7 +163,7 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 def swap_characters(kinds: str) -> Callable[[str, st.DataObject], str]:
-    """Replace each of these characters by any other of them."""
+    """A function that replaces each of these characters by any of them."""
     others = st.sampled_from(kinds)
     return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
 

@@ -31,7 +31,7 @@ def pool(size: int) -> list[Evidence]:
 
 
 async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
-    """Run a selection on these replies; the last reply is repeated."""
+    """Run a selection on these replies; after the last, they start again."""
     return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **options)
 
 

@@ -1,4 +1,4 @@
-"""How a judge's reply on an agreement is interpreted, in every graph that asks for one."""
+"""How a judge's reply on an agreement is interpreted and shown."""
 
 from __future__ import annotations
 

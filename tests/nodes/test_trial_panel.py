@@ -74,7 +74,7 @@ def test_the_most_frequent_verdict_wins_and_a_tie_goes_to_the_earliest_judge(
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
 
 
-def test_without_judges_there_is_no_verdict() -> None:
+def test_without_any_judges_verdict_the_panel_has_none() -> None:
     assert panel_verdict([]) is panel_verdict([None, None, None]) is None
 
 

@@ -159,7 +159,7 @@ async def tool_mad(given: Material, recorder: Recorder) -> None:
 
 
 async def shared_evidence(given: Material, recorder: Recorder) -> None:
-    """Record every prompt of MADKE, standard MAD and RAG."""
+    """Record every prompt of MADKE, standard MAD, RAG and isolated reading."""
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     await select_evidence(text, TASK, evidence, recorder, evidence=evidence, own=own)
     await respond(text, TASK, evidence, recorder, prompt="madke/answer", persona=text)
@@ -186,7 +186,7 @@ async def one_agent(given: Material, recorder: Recorder) -> None:
 
 
 async def many_agents(given: Material, recorder: Recorder) -> None:
-    """Record every prompt of the systems with many agents."""
+    """Record every prompt of the systems with many agents, and that of the summary for readers."""
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}

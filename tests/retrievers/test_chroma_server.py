@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Corpora are stored on the module's server. Requests to loopback addresses use no proxy."""
+    """Store corpora on the module's server. A proxy is set, which requests to loopback addresses must not use."""
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_URL", server)

@@ -139,7 +139,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
 
 
 @pytest.mark.parametrize("turns", range(0, 40, 4))
-async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
+async def test_a_cancelled_build_ends_after_its_last_write(
     empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages

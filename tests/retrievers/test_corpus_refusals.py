@@ -44,7 +44,7 @@ CASES = [(name, damage) for name in ["chroma.sqlite3", *INDEX_FILES] for damage 
 
 @pytest.fixture(scope="module")
 def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
-    """The results of indexing into, searching, and reading a corpus, by the damage and the file.
+    """The results of indexing into a corpus and of two searches in it, by the file and its damage.
 
     All in one new process, because Chroma crashes when it reads some of these files.
     """

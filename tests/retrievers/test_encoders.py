@@ -1,4 +1,4 @@
-"""The encoder in this process: both code paths agree, order is kept, and tasks, threads and loops share it."""
+"""The encoder in this process: short and long lists agree, order is kept, and tasks, threads and loops share it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_many_tasks_at_once_get_their_own_vectors(encoder: Encoder) -> Non
     assert await encoder.embed(texts) == [vector for (vector,) in at_once]
 
 
-async def test_a_cancelled_search_does_not_affect_others(encoder: Encoder) -> None:
+async def test_a_cancelled_call_does_not_affect_others(encoder: Encoder) -> None:
     texts = [f"Given up or not, {i}" for i in range(8)]
     tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
     await asyncio.gather(asyncio.to_thread(int), return_exceptions=True)

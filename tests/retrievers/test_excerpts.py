@@ -169,7 +169,7 @@ def test_without_a_query_the_beginning_is_shown() -> None:
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="the corpora (../shared/data) are not here")
 @pytest.mark.parametrize("corpus", ["check_covid", "pubmedqa", "averitec"])
-def test_nearly_all_abstracts_fit_whole_by_default(corpus: str) -> None:
+def test_nearly_all_passages_fit_whole_by_default(corpus: str) -> None:
     lines = (CORPORA / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
     long = [line for line in lines if count_tokens(json.loads(line)["text"]) > MOST_TOKENS]
     assert len(long) <= 0.01 * len(lines)

@@ -169,7 +169,7 @@ def test_addresses_that_are_not_fetched_give_clear_errors(
         "ftp://example.org/",
     ],
 )
-def test_addresses_of_private_networks_are_not_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_networks_passwords_and_other_schemes_are_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
     with pytest.raises(
         MootError, match=r"private network|name or a password|must begin with http|not a canonical IPv4"

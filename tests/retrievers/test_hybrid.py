@@ -1,4 +1,4 @@
-"""Hybrid search: the formula, and results that neither search alone finds."""
+"""Hybrid search: the formula, results by words and by meaning, reranking, and errors."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object,
         ("langchain:..own:x", "cannot be opened"),
     ],
 )
-async def test_objects_that_are_not_retrievers_are_refused(
+async def test_names_that_lead_to_no_retriever_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
     module(monkeypatch, make=lambda: None, kind=InMemoryVectorStore)

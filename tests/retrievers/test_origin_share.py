@@ -23,7 +23,7 @@ LONG += (
 
 
 def piece(name: str) -> Evidence:
-    """A page of a website, or a passage of a corpus's document (whose name has a colon): ``a1``, ``notes:3``."""
+    """A page of a website (``a1``), or a passage of a document in a corpus (``notes:3``)."""
     corpus, _, number = name.rpartition(":") if ":" in name else ("", "", name[1:])
     if corpus:
         return make_evidence(

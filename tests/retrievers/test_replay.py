@@ -103,7 +103,7 @@ async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
         assert "differs in: k" in json.dumps([other["warnings"], other["error"]])
 
 
-async def test_a_failed_embedding_fails_again_only_in_a_replay(
+async def test_a_stored_failure_of_an_embedding_is_used_only_in_a_replay(
     serve: Serve, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await serve(lambda n, body: web.json_response({"error": {"message": "No."}}, status=400))

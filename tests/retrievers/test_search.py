@@ -1,4 +1,4 @@
-"""Searching corpora: names, odd queries, many searches at once, and no blocked loop."""
+"""Searching corpora: names, models that cannot be loaded, odd queries, and many searches at once."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor
         (503, "server_error", WorldError, 3),
     ],
 )
-async def test_refusals_say_what_to_do(
+async def test_refusals_name_their_status_and_hide_the_key(
     vendor: Vendor, start: StartVendor, status: int, kind: str, error: type, requests: int
 ) -> None:
     message = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000

@@ -14,7 +14,7 @@ from .conftest import Serve, Server
 
 KEY = "key-0123456789abcdef"
 OTHER_KEY = "OTHER_API_KEY"
-"""The environment variable that holds a key for vendors that need none."""
+"""The environment variable of a key that is not the vendor's; it is set if the vendor needs no key."""
 
 Rule = Callable[[int], web.Response | None]
 """A function from the number of a request (from 1) to the response; `FOUND` lets the server return its results."""
@@ -41,7 +41,7 @@ StartVendor = Callable[..., Awaitable[Server]]
 
 
 def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
-    """Start a vendor's server and set its variables to that address: ``await start(VENDOR, rule, bodies)``."""
+    """A function that starts a vendor's server, and sets its address and key: ``await start(VENDOR, rule, found)``."""
 
     async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
         def answer(n: int, body: dict[str, Any]) -> web.Response | None:

@@ -42,7 +42,7 @@ def storing_blocked(service: Service) -> Iterator[Any]:
 
 
 def check_stored(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
-    """Check that each run has this status, and that each debate is listed once, as done, with its document's id."""
+    """Wait until each run has the status ``end``; check that each debate is listed once, as done, with its document."""
     service.wait_for(lambda: all(status(client, one) == end for one in places), f"not all ended: {rows(service)}")
     listed = client.get("/moot/api/debates", params={"q": claim}).json()["debates"]
     assert [one["status"] for one in listed] == ["done"] * len(places), rows(service)

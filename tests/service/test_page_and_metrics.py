@@ -1,4 +1,4 @@
-"""The page in a real browser, metrics and spans of the service, while its processes are killed."""
+"""The service's page in a real browser while processes are killed; the service's metrics and spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas of users: the numbers of debates and tokens, and money; also attempts to get around them."""
+"""Quotas of users for debates, tokens and USD, their corpora, and attempts to get around these limits."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
         assert answer["status"] == "done"
 
 
-def test_a_state_cannot_name_another_users_corpus(service: Service) -> None:
+def test_a_state_cannot_name_a_corpus_that_its_user_may_not_read(service: Service) -> None:
     with service.client_of("ann") as ann:
         thread, run = begin(ann, "Thyme grows.", ask_person=["remark"])
         service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "no question was asked")

@@ -139,12 +139,11 @@ print(*sorted(name for name in sys.modules if name.startswith(ours)))
 """
 
 
-def test_opentelemetry_is_imported_only_if_configured(
-    start_stub: StartStub,
-) -> None:  # langsmith imports OpenTelemetry's SDK itself
+def test_opentelemetry_is_imported_only_if_configured(start_stub: StartStub) -> None:
     start_stub()
     status, loaded = subprocess.check_output([sys.executable, "-c", WITHOUT_CONFIGURATION], text=True).splitlines()
     assert status == "done"
+    # The SDK is not checked, because langsmith imports it.
     light = ["moot.core.telemetry", "moot.core.telemetry.switch"]
     assert loaded.split() == [*light, *(f"moot.nodes._telemetry{name}" for name in ("", ".logs", ".start"))]
 

@@ -1,4 +1,4 @@
-"""Telemetry of debates on real endpoints: spans, metrics, and content only if it is turned on."""
+"""Telemetry of debates on a scripted endpoint: spans, metrics, and content only if it is turned on."""
 
 from __future__ import annotations
 

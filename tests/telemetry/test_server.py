@@ -56,7 +56,7 @@ def sample(text: str, name: str, *labels: str) -> float:
     return sum(float(line[3]) for line in found)
 
 
-def test_metrics_count_debates_calls_and_errors(locked: Server) -> None:
+def test_metrics_count_debates_calls_and_refusals(locked: Server) -> None:
     document = json.loads(locked.send("/runs/wait", RUN, BEARER))
     assert document["status"] == "done"
     text = locked.send("/metrics", headers=SCRAPER).decode()

@@ -48,7 +48,7 @@ def test_settings_are_named_as_on_the_page() -> None:
 
 
 def sentences() -> Iterator[str]:
-    """The string constants in the code that a user may read: those with a space, without docstrings."""
+    """The strings in the code that a user may read: with a space, and no docstring or description of a field."""
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())

@@ -1,4 +1,4 @@
-"""In print, the verdict fills the first A4 page alone, however many quotes there are."""
+"""In print, the sources start on the second A4 page, however many quotes there are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quotes(count: int, length: int) -> Group:
         (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row needs 21.2
         (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest cell
         (1200, [300], [(3, 80), (3, 80)], [], [0, 0]),
-        (40, [300], [], [(2, 80), (9, 4000)], [2, 0]),  # a full column does not push out the other
+        (40, [300], [], [(2, 80), (9, 4000)], [2, 0]),  # the second group does not fit
     ],
 )
 def test_quotes_are_printed_while_they_fit(

@@ -88,7 +88,7 @@ async def test_every_spoken_turn_has_a_line_of_its_speaker(graph: str) -> None:
     assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
 
 
-async def test_a_trials_report_starts_with_admitted_evidence() -> None:
+async def test_a_trial_shows_premises_then_found_then_admitted_evidence() -> None:
     sections = lines(await a_debate("proclaim"))
     shown_lines = [
         (line.who, line.what) for line in next(s for s in sections if s.heading.startswith("Negotiation")).lines
@@ -161,7 +161,7 @@ async def test_every_citation_is_listed_with_its_check() -> None:
     turn["citations"] = check_citations(quotes, [piece], [piece["id"]])
     page, plain = report(document, "html"), report(document, "md")
     marks = [part.partition("</mark>")[0] for part in page.split("<mark>")[1:]]
-    assert set(marks) == {"lay eggs 🥚, as echidnas"}  # yellow marks words that are in their source
+    assert set(marks) == {"lay eggs 🥚, as echidnas"}  # only words that are in their source are marked
     assert '<span class="un">no eggs</span>' in page
     assert '<span class="un">my eggs</span>' in page
     for text in (page, plain):

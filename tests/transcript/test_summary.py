@@ -46,7 +46,7 @@ async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> No
     assert supported_summary(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 
-def test_numbers_are_compared_by_value() -> None:
+def test_numbers_are_compared_without_separators_of_thousands() -> None:
     assert figures("176 190 of 1,200,000, in 2020; 2.5%") == {"176190", "1200000", "2020", "2.5"}
     assert figures("176,190") <= figures("an estimated 176\u00a0190 children")
     assert not figures("17") <= figures("170")
@@ -61,7 +61,7 @@ async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
     assert checked_quotes(document) == [longest]
 
 
-async def test_answers_with_equal_meaning_are_no_dissent() -> None:
+async def test_answers_in_one_group_of_votes_are_no_dissent() -> None:
     document = await quoted_document()
     first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
     first["answer"], second["answer"] = "Baudot code", "the Baudot code"
@@ -117,7 +117,7 @@ async def test_the_call_of_a_summary_is_stored_with_the_calls_of_its_debate(
     assert len(stub.calls()) == 2
 
 
-async def test_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartStub) -> None:
+async def test_the_summary_of_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartStub) -> None:
     start_stub([{"status": 500}])
     document = await a_debate()
     for turn in document["turns"]:

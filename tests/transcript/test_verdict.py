@@ -93,7 +93,7 @@ async def test_the_reason_of_an_interrupted_debate_is_shown_once(start_stub: Sta
 
 
 def check_caveat_everywhere(document: dict[str, Any], printed: list[Line], line: str, *caveats: str) -> None:
-    """Check that a caveat appears once: in the live output, the message, the page and the reports."""
+    """Check the caveats of a verdict in the live output, the message, the page and the reports."""
     assert [one.text for one in printed if one.tone == "outcome"] == [f"Verdict: {line}"]
     assert [one.text for one in printed if one.tone == "caveat"] == list(caveats)
     assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))

@@ -35,7 +35,7 @@ MARKUP = " ".join(PAYLOADS[::9])
 
 @dataclass
 class Served:
-    """A running server, and its folder of debates."""
+    """A running server, and its ``MOOT_HOME``."""
 
     url: str
     home: Path

@@ -63,7 +63,7 @@ def place(event: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(event[key]) for key in ("node", "agent", "round", "phase"))
 
 
-async def test_progress_names_steps_within_steps(client: LangGraphClient) -> None:
+async def test_progress_names_the_nodes_of_subgraphs(client: LangGraphClient) -> None:
     debaters = [{"name": name, "retriever": None} for name in ("one", "two")]
     context: dict[str, Any] = FAKE | {"debaters": debaters, "max_rounds": 1, "scoring": "all_rounds"}
     stream = client.runs.stream(

@@ -54,7 +54,7 @@ def test_without_a_token_only_the_health_check_answers(server_with_auth: Server)
     assert server_with_auth.refused("/threads/search", {}, studio)[0] == 401
 
 
-def test_only_the_owner_of_a_thread_stores_and_reads_its_document(server_with_auth: Server) -> None:
+def test_only_the_owner_of_a_thread_finds_its_document(server_with_auth: Server) -> None:
     thread = thread_of(server_with_auth, ADA)
     id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]

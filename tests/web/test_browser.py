@@ -1,4 +1,4 @@
-"""The page in a real browser: a debate live, with questions, stopped, offline; markup, long pages, narrow screens."""
+"""The page in a real browser: debates that run, ask, are stopped or lose the server; markup; narrow screens."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], str, str, str, dict[str, Any]]] = {
         *("questions", {"question": "What of echidnas?"}),
     ),
 }
-"""For each moment: graph, settings, field, input, the text shown, the field of the turn."""
+"""For each moment: graph, settings, the form's field, the typed text, the code of the action, the turn's fields."""
 
 
 @pytest.mark.parametrize("moment", ASKED)

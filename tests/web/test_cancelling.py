@@ -14,7 +14,7 @@ from moot.web.cancelling import RUNTIME, patch_cancellation
 from langgraph_api.asyncio import ValueEvent
 from langgraph_runtime_inmem.inmem_stream import Message
 
-class Queue:  # no message for as long as the server waits, twice; then one
+class Queue:  # two waits of the server end without a message; the third gets one
     messages = [None, None, Message(topic=b"run", data=b"interrupt")]
 
     async def get(self):

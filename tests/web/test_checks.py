@@ -1,4 +1,4 @@
-"""Invalid inputs and settings are refused with 422 and a clear sentence, on every route."""
+"""Invalid inputs and settings are refused with 422 and a clear sentence, on every route for runs and assistants."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_models_and_modules_that_the_server_does_not_list_are_refused(server: Se
     assert server.refused("/runs/wait", older)[0] == 422
 
 
-def test_every_setting_with_a_path_is_checked() -> None:
+def test_every_setting_that_may_name_a_folder_or_a_python_object_is_checked() -> None:
     fields = {
         (graph, name): str(field.description)
         for graph in DESCRIPTIONS

@@ -1,4 +1,4 @@
-"""Many claims on the page: a list is uploaded, edited, saved as a table, and checked one by one."""
+"""Many claims on the page, from an article, a pasted list or a file: edited, checked, and saved as a table."""
 
 from __future__ import annotations
 

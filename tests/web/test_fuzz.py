@@ -82,7 +82,7 @@ CHECKED = {
 
 
 def operation(path: str, body: Schema | None) -> Schema:
-    """One method of a path."""
+    """One method of a path, as OpenAPI describes it."""
     named = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"{(\w+)}", path)

@@ -186,7 +186,7 @@ def test_a_missing_token_and_an_unwritable_home_are_errors_at_start(
         assert (done.returncode, message in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
-def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_different_wrong_tokens_block_an_address_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
     attempts = Attempts()
@@ -205,7 +205,7 @@ def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not attempts.are_too_many("10.0.0.2")
 
 
-def test_sessions_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_ends_after_a_week_or_a_thousand_newer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
     sessions = Sessions()

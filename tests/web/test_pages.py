@@ -60,7 +60,7 @@ def test_the_form_offers_every_graph_and_source(client: TestClient) -> None:
     assert {"web", "wikipedia", "hybrid:demo-news"} <= set(found["sources"])
 
 
-def test_constant_responses_are_computed_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_graphs_of_the_choices_are_loaded_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get("/moot/api/choices").json()
     monkeypatch.delattr(pages, "load_graph")
     assert client.get("/moot/api/choices").json()["graphs"] == first["graphs"]
@@ -84,7 +84,7 @@ async def test_a_running_debate_has_the_wording_of_a_finished_one(client: TestCl
     assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
 
 
-async def test_a_running_debate_is_shown_as_in_its_report(client: TestClient) -> None:
+async def test_the_live_view_has_the_cards_of_the_last_part_and_of_unfolded_ones(client: TestClient) -> None:
     document = await a_debate()
     running = {"graph": document["graph"], "settings": document["settings"], "claim": document["claim"]}
     wording = client.post("/moot/api/told", json=running).json()
@@ -116,7 +116,7 @@ INVALID_SETTINGS = '{"graph": "tool_mad", "settings": 1}'
 
 
 @pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}', INVALID_SETTINGS])
-def test_invalid_debates_are_refused(client: TestClient, body: str) -> None:
+def test_invalid_bodies_are_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/said", content=body).status_code == 422
     assert client.post("/moot/api/told", content=body).status_code == 422
     assert client.post("/moot/api/added", content=body).status_code == 422

@@ -128,8 +128,10 @@ Scenario = Generator[None, Server, None]
 
 
 def debate_under_way(stub: StubEndpoint) -> Scenario:
-    """The debate's own document says how many calls it needed. Another claim may need more or fewer: other prompts get
-    other replies, and each unusable reply is requested again.
+    """A debate that runs when the server stops.
+
+    Its own document gives the number of calls that it needed. A debate on another claim may need more or fewer: other
+    prompts get other replies, and each unusable reply is requested again.
     """
     claim, server = "Another claim.", (yield)
     undisturbed = server.json("/runs/wait", run_of(CLAIM))
@@ -383,7 +385,7 @@ def test_a_debate_is_watched_at_the_server_that_runs_it(two_servers: tuple[Serve
     wait_for_result(lambda: len(calls_by("slow", stub)) > before)
     assert [row["can"] for row in listed_debates(first, "running", claim)] == ["watch"]
     assert ["can" in row for row in listed_debates(second, "running", claim)] == [False]
-    [row] = listed_debates(second, claim=claim)  # it reads the first server's threads
+    [row] = listed_debates(second, claim=claim)  # the second server lists it, too
     assert second.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
     first.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
     [row] = listed_debates(second, "interrupted", claim)
