@@ -16,7 +16,8 @@ from mkdocs.utils import get_relative_url
 from moot.cli.main import app
 
 ROOT = Path(__file__).parents[1]
-FILE = re.compile(r"^<!-- FILE: (.+\.(py|md|toml)) -->$", re.M)
+FILE = re.compile(r"^(?:\[.+\]\(.+\):\n)?<!-- FILE: (.+\.(py|md|toml)) -->$", re.M)
+"""The place of a file on a page, with the link that replaces the file in the repository."""
 KINDS = {".py": "python", ".toml": "toml"}
 """The language of a block of code, by file suffix."""
 PLACEHOLDER = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)

@@ -51,8 +51,9 @@ def batch(
 ) -> None:
     """Debate every claim of a file. After an interruption, run the same command again to continue.
 
-    The options of `moot verify` apply to every row; a row's own columns override them. The exit code is 0 if every row
-    has a verdict, 3 if a row has none, and 2 if nothing could start.
+    The options of `moot verify` apply to every row; a row's own columns override them.
+
+    The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 if nothing could start.
     """
     from moot.cli.signals import Stop
 

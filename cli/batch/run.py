@@ -153,8 +153,8 @@ class Batch:
 
 
 NO_OWN_MODEL = (
-    "The model is moot's own, built in or fake. It shows that everything runs, but do not trust its verdicts. Name "
-    "another with --model."
+    "The model is moot's built-in model or a fake one. It shows that everything runs, but do not trust its verdicts. "
+    "Name another with --model."
 )
 
 
@@ -173,9 +173,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
         console.print(NO_OWN_MODEL, markup=False, soft_wrap=True)
     if batch.done:
         done = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
-        console.print(
-            f"{done} in {batch.folder}: continuing with the others.", highlight=False, markup=False, soft_wrap=True
-        )
+        others = ": continuing with the others" if batch.done < batch.total else ""
+        console.print(f"{done} already in {batch.folder}{others}.", highlight=False, markup=False, soft_wrap=True)
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
     runner = asyncio.Runner()
@@ -191,15 +190,15 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             words = f"The workers continue with queued rows; `moot batch cancel {batch.store.batch}` stops them."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
-    code = 0 if has_all_verdicts(summary) else FAILED
+    code = 0 if all_done(summary) else FAILED
     if threads.busy:  # a search that took longer than its time limit still runs
         end_now(code)
     runner.close()
     return code
 
 
-def has_all_verdicts(summary: Summary) -> bool:
-    """Whether every row has a verdict."""
+def all_done(summary: Summary) -> bool:
+    """Whether all debates of all rows are done; they may have found no answer."""
     return summary.complete == summary.rows
 
 

@@ -40,7 +40,9 @@ class Summary:
     several: bool
     rows: int = 0
     complete: int = 0
-    """Rows with a verdict from every system."""
+    """Rows for which the debates of all systems are done."""
+    unanswered: int = 0
+    """Debates that are done and found no answer."""
     statuses: Counter[str] = field(default_factory=Counter)
     cut_short: int = 0
     """Verdicts of debates that a ceiling ended early."""
@@ -59,6 +61,7 @@ class Summary:
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
         self.complete += len(done) == len(row.outcomes)
+        self.unanswered += sum(one["answer"] is None for one in done.values())
         self.cut_short += sum(one.get("stop_reason") == "budget_exhausted" for one in done.values())
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
@@ -165,9 +168,10 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     for system, answers in summary.answers.items():
         counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
         console.print(Text(f"{system}: {clean(counts)}"))
+    unanswered = f"; {summary.unanswered:,} found no answer" if summary.unanswered else ""
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
-    text = f"{summary.complete:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
+    text = f"{summary.complete:,} of {summary.rows:,} rows are done{unanswered}" + (f"; {lost}" if lost else "")
     reports = "; its folder also has the reports (ID.html)" if summary.statuses["done"] else ""
     console.print(Text(f"{text}. The table: {folder / FILE}{reports}", style="bold"), soft_wrap=True)
     if summary.cut_short:
@@ -179,10 +183,10 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         text = f"{verdicts} that a ceiling ended early (stop_reason is budget_exhausted in the table)."
         console.print(Text(text, style="yellow"), soft_wrap=True)
     if why:
-        lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows have a verdict"
+        lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows are done"
         console.print(Text(f"{lead}: {why}.", style="yellow"), soft_wrap=True)
     elif summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
-        console.print(Text("Run the same command again to retry rows without a verdict."))
+        console.print(Text("Run the same command again to retry failed rows."))
 
 
 def _screen_table(rows: Sequence[TableRow], summary: Summary) -> Table:

@@ -41,7 +41,8 @@ def claims(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model of all roles, as provider:name; required here or by `moot config set model`.",
+            help="Model of all roles, as provider:name; required here or by `moot config set model`, unless "
+            "--sentences is given.",
             autocompletion=completion_for("models"),
         ),
     ] = None,

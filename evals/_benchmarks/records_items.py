@@ -38,7 +38,7 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
             converted = convert(record)
             item = checked_item(converted, task)
         except InvalidRecord as error:
-            raise invalid(record.where, f"{error}. It was read as a record of {title}.") from error
+            raise invalid(record.where, f"{error}. It was read as a record of the benchmark {title!r}.") from error
         except SkippedRecord as reason:
             left_out[str(reason)].append(record.where)
             continue

@@ -24,7 +24,7 @@ from typing_extensions import get_type_hints
 DEMO_MODEL_LINE = (
     "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
 )
-
+FAKE_MODEL_LINE = "A fake model took part: its replies are random, so its verdicts are not to be trusted."
 
 MOOT_VERSION = version("moot")
 """The installed version, read from a file."""
@@ -105,8 +105,11 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
-    if any(call["model"] == EMBEDDED for call in state["calls"]):
+    models = {call["model"] for call in state["calls"]}
+    if EMBEDDED in models:
         warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
+    if any(model.startswith("fake:") for model in models):
+        warned.append({"kind": "demo_model", "where": "model", "detail": FAKE_MODEL_LINE})
     return {**update, "warnings": warned} if warned else update
 
 

@@ -84,7 +84,7 @@ def test_a_batch_that_is_killed_twice_is_finished(
     done = moot(*words)
     assert done.returncode == 0, done.stderr
     assert "continuing with the others" in done.stderr
-    assert f"{count} of {count} rows have a verdict" in done.stdout
+    assert f"{count} of {count} rows are done" in done.stdout
     rows = table_of(out)
     assert [row["claim"] for row in rows] == claims
     assert {row["status"] for row in rows} == {"done"}
@@ -133,7 +133,7 @@ def test_the_table_has_the_errors_of_rows(start_stub: StartStub, tmp_path: Path)
     assert len(set(documents)) == len(documents) == 5
     # No file outside the folder.
     assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "out", "stub0"}
-    assert "4 of 11 rows have a verdict; 1 failed, 6 bad rows" in done.stdout
+    assert "4 of 11 rows are done; 1 failed, 6 bad rows" in done.stdout
 
 
 def test_a_batch_with_two_graphs_has_columns_for_each(start_stub: StartStub, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Pat
     start_stub()
     claims, options = write_claims(tmp_path, CLAIMS[:2]), ("--graph", "chain_of_thought", "--out")
     small = moot("batch", claims, *MODEL, "--out", tmp_path / "small", "--budget", 50)
-    assert "Not all rows have a verdict: a ceiling for all rows is reached; raise it" in " ".join(small.stdout.split())
+    assert "Not all rows are done: a ceiling for all rows is reached; raise it" in " ".join(small.stdout.split())
     assert "Run the same command again" not in small.stdout
     assert "do not trust" not in small.stderr
     fake = moot("batch", claims, *options, tmp_path / "fake", "--model", "fake:1")
@@ -265,7 +265,7 @@ def test_a_signal_leaves_a_table_and_the_same_command_continues(
     printed, stderr = process.communicate()
     assert process.returncode == 128 + sent, stderr
     assert "The same command continues where it stopped" in stderr
-    assert "of 12 rows have a verdict" in printed
+    assert "of 12 rows are done" in printed
     assert Counter(row["status"] for row in table_of(out))["not begun"]
     assert moot(*words).returncode == 0
     assert len(chat_calls(stub)) <= 12 + 2 * workers

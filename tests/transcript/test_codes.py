@@ -32,7 +32,7 @@ FOLDERS = ("core", "nodes", "retrievers", "graphs")
         ),
         ("It is shown in part, as max_evidence_tokens is 300.", "as “Longest passage shown to a model” is 300."),
         ("wikipedia: Wikipedia could not be reached.", "Wikipedia: Wikipedia could not be reached."),
-        ("`bm25:notes` found nothing.", "the collection “notes”, by keyword found nothing."),
+        ("`bm25:notes` found nothing.", "the collection “notes” (by keyword) found nothing."),
         ("Another model in `models.arbiter`.", "Another model in “Models of single roles”."),
         ("Run: moot index, with WIKIPEDIA_BASE_URL", "Run: moot index, with WIKIPEDIA_BASE_URL"),
         ("--set max_cost=3", "--set max_cost=3"),

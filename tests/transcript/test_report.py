@@ -245,6 +245,17 @@ async def test_a_debate_without_a_verdict_is_not_coloured_as_an_answer(change: d
     assert "Supported by the evidence found" not in page
 
 
+async def test_the_heading_says_whether_the_evidence_was_quoted() -> None:
+    document = with_evidence(await a_debate(), 1)
+    document |= {"answer": "SUPPORTS"}
+    quoted = report(document, "html")
+    for turn in document["turns"]:
+        turn["citations"] = []
+    unquoted = report(document, "html")
+    assert ("Supported by the evidence found" in quoted, "Supported, but nothing was quoted" in quoted) == (True, False)
+    assert ("Supported by the evidence found" in unquoted, "Supported, but nothing was quoted" in unquoted) == (False, True)
+
+
 async def test_reports_show_no_codes() -> None:
     codes = {code for table in CODES.values() for code in table if "_" in code}
     for graph in SETTINGS:
@@ -265,7 +276,7 @@ async def test_reports_show_no_codes() -> None:
             "web",
             "bm25:moor",
             "The web was not searched.",
-            "The collection “moor”, by keyword was searched instead.",
+            "The collection “moor” (by keyword) was searched instead.",
         ),
         (
             "tavily",

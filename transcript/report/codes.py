@@ -15,19 +15,30 @@ __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "
 
 
 class AnswerWords(NamedTuple):
-    """Words for a kind of answer: for its chip, and for the verdict of a debate with and without evidence."""
+    """Words for a kind of answer: for its chip, and for a verdict with quoted, with unquoted and without evidence."""
 
     word: str
     verdict: str
+    unquoted: str
     closed_book: str
 
 
 ANSWERS: Mapping[str, AnswerWords] = {
-    "sup": AnswerWords("Supported", "Supported by the evidence found", "Supported, by what the model knows"),
-    "ref": AnswerWords("Refuted", "Refuted by the evidence found", "Refuted, by what the model knows"),
-    "nee": AnswerWords("Not enough evidence", "Not enough evidence", "Not enough is known"),
-    "con": AnswerWords("Conflicting", "The evidence conflicts", "What is known conflicts"),
-    "non": AnswerWords("No verdict", "No verdict", "No verdict"),
+    "sup": AnswerWords(
+        "Supported",
+        "Supported by the evidence found",
+        "Supported, but nothing was quoted",
+        "Supported, by what the model knows",
+    ),
+    "ref": AnswerWords(
+        "Refuted",
+        "Refuted by the evidence found",
+        "Refuted, but nothing was quoted",
+        "Refuted, by what the model knows",
+    ),
+    "nee": AnswerWords("Not enough evidence", "Not enough evidence", "Not enough evidence", "Not enough is known"),
+    "con": AnswerWords("Conflicting", "The evidence conflicts", "The evidence conflicts", "What is known conflicts"),
+    "non": AnswerWords("No verdict", "No verdict", "No verdict", "No verdict"),
 }
 """Maps each kind of answer to its words. Any other answer has the kind ``text``."""
 
@@ -302,11 +313,11 @@ def _in_words(found: re.Match[str]) -> str:
 
 
 def source_words(name: str) -> str:
-    """A source in words: ``chroma:facts`` is "the collection “facts”, by meaning"."""
+    """A source in words: ``chroma:facts`` is "the collection “facts” (by meaning)"."""
     kind, _, corpus = name.partition(":")
     how = words_for("source", kind)
     if kind in ("chroma", "bm25", "hybrid"):
-        return f"the collection “{corpus}”, {how}" if corpus else f"a collection, {how}"
+        return f"the collection “{corpus}” ({how})" if corpus else f"a collection ({how})"
     return how
 
 

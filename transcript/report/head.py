@@ -115,7 +115,9 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
     else:
-        words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
+        quoted = any(one["verified"] for turn in document["turns"] for one in turn.get("citations") or ())
+        known = ANSWERS[kind]
+        words = known.closed_book if not document["evidence"] else known.verdict if quoted else known.unquoted
     return Verdict(
         kind,
         words,
