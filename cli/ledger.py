@@ -146,7 +146,10 @@ def delete_command(id: Id, database: Database = None) -> None:
 
 @ledger.command("prune")
 def prune_command(
-    everything: Annotated[bool, typer.Option("--all", help="Remove every debate that is not running.")] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Remove all debates that do not run; of debates with a document, only the calls."),
+    ] = False,
     older: Annotated[
         float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates that are older than this many days.")
     ] = None,

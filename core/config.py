@@ -108,7 +108,7 @@ def checked_value(name: str, value: Any) -> Any:
         if broken or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError
         found = kind(value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         wanted = {int: "a whole number", float: "a number", str: "a text"}[kind]
         raise UserError(f"{name} is {wanted}, not {value!r}.", kind="invalid_setting") from error
     if found == "":

@@ -279,7 +279,7 @@ async def close_clients() -> None:
     """Closes the running loop's HTTP clients (values whose keys begin with "http") before the loop ends."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     _loop_cache.forget()
-    for key, value in [*values.items()]:  # a copy: a value whose creation fails removes itself
-        if key[0].startswith("http"):
-            client = await value
+    clients = [value for key, value in values.items() if key[0].startswith("http")]
+    for client in await asyncio.gather(*clients, return_exceptions=True):
+        if not isinstance(client, BaseException):  # an error of its creation belongs to the call that needed it
             await (client.aclose() if hasattr(client, "aclose") else client.close())

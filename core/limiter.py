@@ -364,7 +364,7 @@ def is_rate_limited(error: MootError) -> bool:
 
 def timeout_error(error: MootError, limits: Limits) -> WorldError:
     """The error for a call that was not accepted within `max_wait`, or that could be sent only later."""
-    text = f"{error.detail} The call waits only as long as the setting `max_wait` allows ({limits.max_wait:.0f} s)."
+    text = f"{error.detail} The call waits at most {limits.max_wait:.0f} s (see the setting `max_wait`)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moot.core.errors import UserError
 from moot.core.ledger.records import Entry, Key
 from moot.core.ledger.values import unpack
 
@@ -31,5 +32,16 @@ def is_json(key: Key, value: Any) -> bool:
 
 
 def stored_call(entry: Entry) -> StoredCall:
-    """The stored result in an entry."""
-    return StoredCall(unpack(entry.value), entry.about, entry.debate)
+    """The stored result in an entry.
+
+    Raises:
+        UserError: the entry is damaged.
+    """
+    try:
+        return StoredCall(unpack(entry.value), entry.about, entry.debate)
+    except ValueError as error:
+        raise UserError(
+            f"A stored call of the debate {entry.debate} is damaged ({error}). Remove the debate with `moot ledger "
+            f"delete {entry.debate}`, or use `--ledger off`.",
+            kind="damaged_ledger",
+        ) from error

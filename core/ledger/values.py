@@ -44,4 +44,7 @@ def unpack(value: bytes) -> Any:
             np.frombuffer(rest, "<f4", offset=4).reshape(int.from_bytes(rest[:4], "little"), -1).tolist()
         )
         return vectors
-    return json.loads(zlib.decompress(rest) if tag == b"z" else rest)
+    try:
+        return json.loads(zlib.decompress(rest) if tag == b"z" else rest)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error

@@ -10,8 +10,8 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.core.ledger.records import moot_version
 from moot.evals._identity.parts import version_of
-from moot.evals._runs.log_files import Header, find_logs, read_headers, without_superseded
-from moot.evals._runs.logs import REPORT_FIELDS, checked_document, samples_in
+from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
+from moot.evals._runs.logs import REPORT_FIELDS, checked_document, damaged, samples_in
 from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
@@ -176,6 +176,9 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
             "Run it again.",
             kind="invalid_setting",
         )
-    for sample, found in samples_in(header):
-        document = None if found is None else checked_document(found, REPORT_FIELDS)
-        yield str(sample.id), document, [sample.target] if isinstance(sample.target, str) else list(sample.target)
+    try:
+        for sample, found in samples_in(header):
+            document = None if found is None else checked_document(found, REPORT_FIELDS)
+            yield str(sample.id), document, [sample.target] if isinstance(sample.target, str) else list(sample.target)
+    except (*UNREADABLE, TypeError, AttributeError) as error:
+        raise damaged(str(header.path), error) from error

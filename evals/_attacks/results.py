@@ -11,8 +11,8 @@ from typing import Any
 from inspect_ai.log import EvalLog
 from moot.core.errors import UserError
 from moot.evals._attacks.solver import ATTACK
-from moot.evals._runs.log_files import Header, read_headers
-from moot.evals._runs.logs import samples_in
+from moot.evals._runs.log_files import UNREADABLE, Header, read_headers
+from moot.evals._runs.logs import damaged, samples_in
 from moot.evals._runs.reference import moot_metadata
 from moot.evals._stats.outcomes import has_outcome, outcome_of
 from moot.evals._stats.significance import Interval, wilson
@@ -48,19 +48,24 @@ def read_results(log: EvalLog) -> dict[str, DebateResult]:
     Raises:
         UserError: the log cannot be read.
     """
-    headers, _ = read_headers([Path(log.location.removeprefix("file://"))])
+    headers, notes = read_headers([Path(log.location.removeprefix("file://"))])
+    if notes:
+        raise UserError(notes[0], kind="invalid_file")
     return {str(sample.id): result for header in headers for sample, result in _read_debates(header)}
 
 
 def _read_debates(header: Header) -> list[tuple[Any, DebateResult]]:
     found = []
-    for sample, document in samples_in(header):
-        if document is None or sample.error or not has_outcome(document):
-            continue
-        outcome = outcome_of(document) or ""
-        golds = [sample.target] if isinstance(sample.target, str) else list(sample.target)
-        attack = sample.metadata.get(ATTACK) or {}
-        found.append((sample, DebateResult(outcome, outcome in golds, flags_of(document), attack)))
+    try:
+        for sample, document in samples_in(header):
+            if document is None or sample.error or not has_outcome(document):
+                continue
+            outcome = outcome_of(document) or ""
+            golds = [sample.target] if isinstance(sample.target, str) else list(sample.target)
+            attack = sample.metadata.get(ATTACK) or {}
+            found.append((sample, DebateResult(outcome, outcome in golds, flags_of(document), attack)))
+    except (*UNREADABLE, TypeError, AttributeError) as error:
+        raise damaged(str(header.path), error) from error
     return found
 
 

@@ -237,6 +237,17 @@ async def test_damaged_foreign_and_later_files_are_refused(ledger: CallLedger, h
     assert "--ledger off" in raised.value.detail
 
 
+async def test_a_damaged_compressed_result_is_an_error_of_the_ledger(ledger: CallLedger) -> None:
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    await ledger.store_call(start.id, chat(1), "long " * 1000)
+    await asyncio.to_thread(ledger.close)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE entries SET value = CAST('z' || 'not compressed' AS BLOB)")
+    connection.close()
+    with pytest.raises(UserError, match="damaged"):
+        await open_ledger().find(chat(1))
+
+
 async def test_an_unwritable_folder_is_an_error_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,7 +209,10 @@ def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after:
     assert 500 < run(calls()) < 1300
     assert len(errors) == 50
     assert sum(error.attempts for error in errors) == len(model.sent) < 200
-    assert all(error.kind == "rate_limited" and "`max_wait` allows (600 s)" in error.detail for error in errors)
+    assert all(
+        error.kind == "rate_limited" and "waits at most 600 s (see the setting `max_wait`)" in error.detail
+        for error in errors
+    )
 
 
 def test_a_call_ends_at_max_wait_if_only_other_processes_are_refused() -> None:
@@ -222,7 +225,7 @@ def test_a_call_ends_at_max_wait_if_only_other_processes_are_refused() -> None:
             await asyncio.sleep(0.5)
             gate.refuse_elsewhere(1.0, 8.0)
             assert asyncio.get_running_loop().time() < 60
-        with pytest.raises(WorldError, match=r"http://127\.0\.0\.1:1/v1 asks for a wait\..*`max_wait` allows"):
+        with pytest.raises(WorldError, match=r"http://127\.0\.0\.1:1/v1 asks for a wait\..*the setting `max_wait`"):
             await waiting
 
     assert 30 < run(call()) < 35

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from moot.cli.main import app
 from moot.core.errors import UserError
+from moot.evals._analyses.calibrating import fit_logs
+from moot.evals._identity.parts import version_of
 from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.graphs import load_graph
 from moot.nodes._texts.calibrated import (
@@ -32,6 +34,7 @@ from moot.transcript import lines
 from typer.testing import CliRunner
 
 from tests.conftest import StartStub
+from tests.evals.made_logs import debate, write_log
 
 SCORES = [0.1, 0.1, 0.2, 0.2, 0.2, 0.4, 0.6, 0.6, 0.9]
 COUNTED = score_counts(SCORES)
@@ -230,6 +233,16 @@ def moot(*words: str) -> str:
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     return found.output
+
+
+def test_a_sample_that_is_not_in_moots_format_is_not_fitted(tmp_path: Path) -> None:
+    settings = load_graph("rag").settings()
+    parts = {"prompts": {}, "sources": {}, "corpora": {}, "behaviour": version_of("rag", settings)}
+    log = write_log(
+        tmp_path, "log", {"1": debate("SUPPORTS") | {"turns": None}}, {"1": "SUPPORTS"}, graph="rag", parts=parts
+    )
+    with pytest.raises(UserError, match="log.eval: its samples are not in moot's format"):
+        fit_logs([log], 0.1)
 
 
 def test_a_calibration_is_fitted_and_refused_with_other_settings(
