@@ -129,7 +129,10 @@ def parse_mode(text: str) -> Mode:
     for mode in MODES:
         if text == mode:
             return mode
-    raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
+    raise UserError(
+        f"The ledger's mode (--ledger or MOOT_LEDGER) is {', '.join(MODES[:-1])} or {MODES[-1]}, not {text!r}.",
+        kind="invalid_setting",
+    )
 
 
 def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:

@@ -220,7 +220,8 @@ class Words:
     def _agree(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
         if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
-            found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, judged by the answers' texts)"
+            counts = "an agreement: the answers are the same" if turn["agreed"] else "no agreement: the answers differ"
+            found += f" (counts as {counts})"
         yield line(turn["agent"], "finds", with_reason(found, turn.get("reason")), "finding")
 
     def _preferred(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:

@@ -217,7 +217,7 @@ def is_for_tools(message: Any) -> bool:
 
 
 def refused_result(problem: str) -> dict[str, Any]:
-    """The result of a tool call that was refused."""
+    """The result of a tool call that was refused or failed."""
     return {"isError": True, "content": [{"type": "text", "text": problem}]}
 
 

@@ -103,7 +103,7 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
     repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in repeated_groups)
     conflicting = [found for found in repeated_groups if len({item.gold for item in found}) > 1]
     notes = (
-        [f"{count_with_noun(repeated, 'item')} with the question and answer of another item under a different id"]
+        [f"{count_with_noun(repeated, 'item')} with the same question and answer as another item, but a different id"]
         if repeated
         else []
     )

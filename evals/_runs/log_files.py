@@ -56,7 +56,7 @@ class Header:
 
     @property
     def items(self) -> str:
-        """A digest of the benchmark's items; empty if the task has none."""
+        """A digest of the benchmark's items, which is the task's version; empty if it has no version."""
         return clean(str(self.log.eval.task_version or ""))
 
     @property

@@ -96,7 +96,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page and element of a piece of evidence; None if its address does not end in one, as in ``#sentence_3``."""
+    """The page of a piece of evidence, and the element that its address ends in, such as ``#sentence_3``; else None."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
     except ValueError:  # not an address

@@ -201,7 +201,7 @@ def show_citations(citations: Iterable[Citation]) -> list[str]:
 
 
 def _citation_line(citation: Citation) -> str:
-    """One line that starts with the result of the check, so that no quote or id can imitate a result."""
+    """One line. If the check failed, it starts with the result, so that no quote or id can imitate a result."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
         return f"[this id was never shown to its writer] {id}: {quote}"

@@ -167,7 +167,7 @@ def format_cell(value: Any) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table. With ``--child`` (see `run_again`), measure once and print JSON."""
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", type=Path)
     given.add_argument("--passages", nargs="*", type=int, default=[1000, 26000, 100000])

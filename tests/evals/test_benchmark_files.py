@@ -155,7 +155,7 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
         "1 of 6 records left out: a duplicate of another record (fever.jsonl, line 4)",
         "1 of 6 records left out: a claim of more than 4,000 characters, which is too long for moot "
         "(fever.jsonl, line 5)",
-        "1 item with the question and answer of another item under a different id",
+        "1 item with the same question and answer as another item, but a different id",
     )
     for record in records:
         record.pop("label", None)

@@ -164,7 +164,7 @@ def test_an_answer_that_could_not_be_read_has_no_viewpoint() -> None:
     assert correct_revisions(debate, "B") == 0
 
 
-def test_free_text_answers_are_compared_by_the_task() -> None:
+def test_free_text_answers_are_compared_by_the_rules_of_their_task() -> None:
     turns = [turn(0, "a", "The Nile"), turn(0, "b", "nile"), turn(0, "c", "Congo"), turn(1, "c", "the nile.")]
     edges = {"a": ["b"], "b": [], "c": ["a", "b"]}
     debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": edges}])

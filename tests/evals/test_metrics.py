@@ -195,10 +195,14 @@ def test_macro_f1_averages_gold_labels_and_listed_labels_that_are_answered() -> 
 
 
 @pytest.mark.parametrize("score", [accuracy, macro_f1, balanced_accuracy])
-def test_label_scores_of_no_answers_are_unknown(score: Any) -> None:
+def test_label_scores_are_unknown_without_outcomes_and_0_for_an_abstention(score: Any) -> None:
     assert score([], []) == Score(None, 0)
     assert score([S, R], [None, None]) == Score(None, 0, missing=2)
     assert score([S], [ABSTAINED]) == Score(0.0, 1)
+
+
+@pytest.mark.parametrize("score", [accuracy, macro_f1, balanced_accuracy])
+def test_label_scores_of_unequal_lists_or_empty_labels_are_refused(score: Any) -> None:
     with pytest.raises(ValueError, match="shorter"):
         score([S, R], [S])
     with pytest.raises(ValueError, match="empty"):

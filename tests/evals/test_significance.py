@@ -99,7 +99,7 @@ def test_intervals_contain_the_mean(values: list[float | None]) -> None:
 
 
 def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
-    """The difference of two systems' scores, item by item."""
+    """The mean difference of two systems' scores, each in the order of the items, with its interval."""
     items = [
         {str(i): Observation(str(i), ("x",), outcome="x", scores={"accuracy": one}) for i, one in enumerate(scores)}
         for scores in systems

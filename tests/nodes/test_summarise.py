@@ -54,8 +54,8 @@ async def test_a_judge_decides_only_if_the_votes_do_not(
     ("agree", "agreed", "words"),
     [
         (True, True, "agreement - So."),
-        (True, False, "agreement (taken as no agreement, judged by the answers' texts) - So."),
-        (False, True, "no agreement (taken as an agreement, judged by the answers' texts) - So."),
+        (True, False, "agreement (counts as no agreement: the answers differ) - So."),
+        (False, True, "no agreement (counts as an agreement: the answers are the same) - So."),
     ],
 )
 def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, words: str) -> None:

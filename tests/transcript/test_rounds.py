@@ -33,7 +33,10 @@ async def run_debate(name: str, task: str | None = None, **given: Any) -> Output
 
 
 def check_reasons(output: Output, reasons: list[str], *words: str) -> None:
-    """Check the reasons in the document, and that these texts are in the live and in the final output, in order."""
+    """Check the reasons in the document, and that reports name the stop reason.
+
+    The lines ``words`` must be in the live output and in the document's lines, in this order.
+    """
     document, printed = output
     assert checked_document(document) == document
     assert [(record["round"], record["reason"]) for record in document["round_log"]] == [*enumerate(reasons, 1)]

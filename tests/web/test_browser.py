@@ -121,7 +121,7 @@ async def test_past_checks_are_searched_and_deleted(
     await page.get_by_text("No claim contains these words.").wait_for()
 
 
-async def test_an_impossible_choice_shows_why(page: Page) -> None:
+async def test_the_form_shows_what_a_choice_costs_and_why_it_is_impossible(page: Page) -> None:
     await page.goto("/moot")
     assert await page.get_by_label("Web", exact=True).is_disabled()
     await page.get_by_text("Needs a search key").first.wait_for()
