@@ -70,7 +70,9 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
 
 
 def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path | None) -> int:
-    """Runs a plan with attacks, prints the results, and returns the exit code: 3 if samples are missing.
+    """Runs a plan with attacks, prints the results, and returns the exit code.
+
+    The code is `INTERRUPTED` after Ctrl-C, 3 if samples are missing or a run failed, else 0.
 
     Raises:
         UserError: the plan or its data cannot be used, or a file cannot be written.

@@ -11,7 +11,7 @@ from rich.console import Console
 
 
 def send_log(path: Path, *, as_json: bool) -> None:
-    """Sends a log, and prints the result or LangSmith's answer as JSON.
+    """Sends a log, and prints a sentence about it or, if ``as_json``, LangSmith's answer.
 
     Raises:
         UserError, WorldError: as `experiment_of` and `send_experiment`.

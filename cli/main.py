@@ -71,7 +71,7 @@ def all_commands(
 
 
 def run() -> None:
-    """The entry point. A `MootError` becomes a sentence and an exit code: 2 for user errors, 3 for outside failures."""
+    """The entry point. A `MootError` becomes a message and an exit code: 2 for user errors, 3 for outside failures."""
     from moot.cli.signals import report_interrupts
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
@@ -96,7 +96,7 @@ def show_version(wanted: bool) -> None:
 
 
 def fail(error: MootError) -> NoReturn:
-    """Prints an error in one sentence and exits."""
+    """Prints an error's text and exits with its code."""
     print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
     raise SystemExit(error.exit_code)
 
@@ -331,7 +331,7 @@ def service_command(
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",
 ) -> None:
-    """Create an assistant for each preset on a running server. Safe to run again."""
+    """Create an assistant for each preset without a task on a running server. Safe to run again."""
     from moot.web.assistants import create_assistants
 
     for name, became in create_assistants(url).items():

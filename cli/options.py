@@ -31,7 +31,12 @@ def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, 
 def parse_pairs(
     pairs: Sequence[str], given: Mapping[str, Any] | None = None, defaults: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Plain values from ``KEY=VALUE`` pairs, which override ``given``; dotted keys change parts of ``defaults``.
+    """Plain values from ``KEY=VALUE`` pairs, which override ``given``; dotted keys set nested values.
+
+    Args:
+        pairs: the pairs.
+        given: values that the pairs change.
+        defaults: all settings with their defaults; ``KEY.N`` changes KEY's default if ``given`` has no KEY.
 
     Raises:
         UserError: no ``=``, or a dotted key that matches nothing.

@@ -47,9 +47,10 @@ class Options:
 
 
 def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
-    """Measures, prints a table or one JSON document, and returns the exit code: 3 if calls failed for some samples.
+    """Measures, prints a table or one JSON document, and returns the exit code.
 
-    If it ends early, the figures so far are printed and written.
+    The code is `INTERRUPTED` after Ctrl-C, 3 if calls failed for some samples, else 0. If it ends early, the figures so
+    far are printed and written.
 
     Raises:
         UserError: there is nothing to read, a package or model is missing or unknown, or the file cannot be written.
@@ -111,7 +112,7 @@ def _write_results(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Prints the systems' means, and writes each sample's figures to a file if one is named."""
+    """Prints the systems' means or the document; writes the samples' figures (CSV) or the document to ``out``."""
     document = {
         "moot_version": version("moot"),
         "ragas_version": version("ragas"),

@@ -71,7 +71,7 @@ def debate_setup(
     mode = parse_mode(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):
         raise UserError(
-            "--resume uses the calls that the ledger recorded: leave out --fresh and --ledger.",
+            "--resume uses the calls that the ledger recorded: leave out --fresh, and set the ledger's mode to record.",
             kind="invalid_setting",
         )
     settings = parse_settings(
@@ -130,7 +130,8 @@ def parse_mode(text: str) -> Mode:
         if text == mode:
             return mode
     raise UserError(
-        f"The ledger's mode (--ledger or MOOT_LEDGER) is {', '.join(MODES[:-1])} or {MODES[-1]}, not {text!r}.",
+        f"The ledger's mode (--ledger, MOOT_LEDGER or `moot config`) is {', '.join(MODES[:-1])} or {MODES[-1]}, not "
+        f"{text!r}.",
         kind="invalid_setting",
     )
 
@@ -163,7 +164,7 @@ def nothing_to_resume(of: str = "") -> UserError:
 
 
 async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
-    """The unfinished debates of an input that no process is running; the newest first.
+    """The unfinished debates of an input, without those that a process still runs; the newest first.
 
     Args:
         graph: the debates' system; None for any.

@@ -106,7 +106,9 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
 
 
 def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
-    """Runs a plan, prints its results, and returns the exit code: 3 if samples are missing.
+    """Runs a plan, prints its results, and returns the exit code.
+
+    The code is `INTERRUPTED` after Ctrl-C, 3 if samples are missing or a run failed, else 0.
 
     Raises:
         UserError: the plan or its data cannot be used.

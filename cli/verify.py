@@ -179,9 +179,9 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """The exit code: 0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
+    """The exit code: 0 without an error, 2 for user errors, 3 for others, 130 after Ctrl-C, 143 after SIGTERM.
 
-    If the debate has a verdict, its control decides the code.
+    If the debate has no error, its control decides the code.
     """
     if document["status"] == "interrupted" or is_control_interrupted(document):
         return stop.exit_code

@@ -181,7 +181,7 @@ def load_env_file(named: Path | None) -> None:
     """Loads a file of environment variables; variables that are already set keep their values. Blocking.
 
     Args:
-        named: the file; by default the value of ``env_file``, if it is set.
+        named: the file; None for the one that the key ``env_file`` names, if it is set.
 
     Raises:
         UserError: it cannot be read; or as `read_config`, if no file is named.

@@ -118,7 +118,7 @@ def check_address(url: str, variable: str) -> None:
         valid = False
     if not valid:
         raise UserError(
-            f"{variable} is {redact(without_user(url))[:200]!r}, which is not a web address. It looks like "
+            f"{variable} is {redact(without_user(url))[:200]!r}, which is not a web address such as "
             "http://localhost:1234/v1.",
             kind="invalid_environment",
         )

@@ -234,7 +234,10 @@ class Limiter:
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
-        """Waits for the end of a long wait; raises an error if that is far off. Returns the event loop's time."""
+        """Waits for the end of a long wait; raises an error if more than `LONGEST_WAIT` seconds are left.
+
+        Returns the event loop's time.
+        """
         if refused := self._long_wait_error(name, loop.time()):
             raise refused
         await asyncio.sleep((until - loop.time()) * random.uniform(1.0, 1.1))
@@ -264,7 +267,7 @@ class Limiter:
             self._next[rate] = now + 60 / rate / part
 
     def _start_queued_calls(self) -> None:
-        """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""
+        """Starts waiting calls in order, as far as the limits allow; sets a timer if the first may start only later."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._waiting:

@@ -124,7 +124,7 @@ def unreachable(endpoint: Endpoint, error: Exception, *, may_cost: bool = False)
 
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
-    """The error for an answer that does not follow the OpenAI-compatible API."""
+    """The error for an answer that does not follow the endpoint's API, ends early or is too long."""
     api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
         f"{endpoint.display_url} sent an answer for {model} that cannot be read ({why}). Check that the address is "

@@ -114,8 +114,8 @@ class Throttle:
     def refuse_elsewhere(self, now: float, wait: float, pace: float) -> None:
         """Records a refusal of another process: all calls wait, and this process lowers its limits unless it is slower.
 
-        Without that, each process would raise its limits on its own, and more calls would be refused. If slower
-        processes lowered theirs, too, they would fall behind more and more: limits grow with each accepted call.
+        If each process lowered its limits only after its own refusals, more calls would be refused. If slower processes
+        lowered theirs, too, they would fall behind more and more: limits grow with each accepted call.
 
         Args:
             now: the time.

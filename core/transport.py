@@ -151,7 +151,7 @@ class Connection:
 
     @asynccontextmanager
     async def _answer(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """Context manager with the answer to a request, if its status is successful.
+        """Context manager with the answer to a request; raises an error if its status is not successful.
 
         The connection is closed at the end, unless the answer has been read.
         """
@@ -252,7 +252,7 @@ def open_connection(endpoint: Endpoint, model: str, timeout: float) -> Connectio
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address; None for addresses of this machine.
+    """The proxy that the environment names for an address; None if it names none, or for addresses of this machine.
 
     Raises:
         UserError: it is not an HTTP proxy.

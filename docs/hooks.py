@@ -64,7 +64,7 @@ def on_post_page(output: str, *, page: Any, **_: Any) -> str:
 
 
 def file_as_markdown(file: Path) -> str:
-    """The content of a file on a page: Markdown unchanged, a program as a block of code."""
+    """The content of a file on a page: Markdown unchanged, other files as a block of code."""
     text = file.read_text(encoding="utf-8")
     return text if file.suffix == ".md" else f"```{KINDS[file.suffix]}\n{text}```"
 

@@ -1,4 +1,4 @@
-"""Your own debate from moot's nodes: agents in a ring hear their neighbours until all agree, then they vote.
+"""Your own debate from moot's nodes: agents in a ring hear their neighbours for up to three rounds, then they vote.
 
     python examples/own_debate.py                        # on the demonstration model
     python examples/own_debate.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md

@@ -49,7 +49,7 @@ def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
 
 
 def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The reviews of an agent's answer."""
+    """The placeholder ``heard``: the reviews of an agent's answer; without any, a text that says so."""
     return {"heard": show_heard(state.get("heard") or []) or "(no review came)"}
 
 

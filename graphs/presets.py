@@ -12,7 +12,7 @@ from moot.nodes._models.chat_models import EMBEDDED
 
 @dataclass(frozen=True)
 class Preset:
-    """A named bundle; ``moot verify --preset NAME`` applies its settings before all other options."""
+    """A named bundle; the other options of ``moot verify --preset NAME`` override it."""
 
     about: str = ""
     graph: str = "tool_mad"

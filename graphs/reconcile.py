@@ -39,7 +39,7 @@ def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
 
 
 def round_table(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """All last answers, the agent's own among them, grouped by answer."""
+    """The placeholder ``heard``: all last answers, the agent's own among them, in groups of equal answers."""
     turns = {turn["agent"]: turn for turn in (state.get("own"), *state["opponents"]) if turn}
     groups = {name: group for name, group in (state.get("groups") or {}).items() if name in turns}
     table = show_groups([turns[name] for name in groups], list(groups.values()))

@@ -54,7 +54,7 @@ def needs(settings: TitForTatSettings) -> Needs:
 
 
 def stance(state: DebaterState, settings: Any) -> dict[str, str]:
-    """The instructions for a debater's side."""
+    """The placeholder ``stance``: the instructions for a debater's side."""
     return {"stance": STANCES[state["debater"]["name"]]}
 
 

@@ -89,14 +89,14 @@ def check_own_name(name: str) -> None:
 def corpus_state(name: str) -> str:
     """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
     check_name(name)
-    states = _states  # `_forget_states` replaces the dict if a corpus is indexed meanwhile
+    states = _states  # if a corpus is indexed meanwhile, `_forget_states` drops this dict, and with it the old state
     state = open_store().state(name)
     states[_state_key(name)] = (time.monotonic(), state)
     return state
 
 
 def recent_state(name: str) -> str | None:
-    """The corpus's state if this process looked it up recently and has not indexed the corpus since; else None."""
+    """The corpus's state if this process looked it up recently and has indexed no corpus since; else None."""
     at, state = _states.get(_state_key(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
 
@@ -140,8 +140,9 @@ def _without_vectors(name: str) -> UserError:
 
 
 def check_dimension(manifest: Manifest, dimension: int) -> None:
-    """Raises an error if the encoder's vectors have another length than the corpus's: then the encoder's name now
-    refers to another model.
+    """Raises an error if the encoder's vectors have another length than the corpus's.
+
+    Then the encoder's name now refers to another model.
     """
     if manifest.dimension != dimension:
         raise UserError(

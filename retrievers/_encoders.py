@@ -259,9 +259,9 @@ EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
 def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
     """Faster versions of `encode` for short and for long lists, with a traced model.
 
-    They use reduced precision if the processor supports it. A traced model computes without Python from end to end.
-    Otherwise a busy event loop and the model would compete for the GIL between the model's hundreds of small steps. If
-    a model cannot be traced, or its traced vectors differ, both versions are `encode`.
+    They use reduced precision if the processor supports it. A traced model computes without Python from end to end; an
+    untraced one would compete with a busy event loop for the GIL between its hundreds of small steps. If a model cannot
+    be traced, or its traced vectors differ, both versions are `encode`.
     """
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)
@@ -301,8 +301,9 @@ class Batches:
         self._threads = single_threads(torch, torch.get_num_threads())
 
     def quick(self, texts: list[str]) -> list[Vector]:
-        """Encodes a short list. Texts of equal padded length form a batch, so that a text's vector does not depend on
-        the other texts.
+        """Encodes a short list.
+
+        Texts of equal padded length form a batch, so that a text's vector does not depend on the other texts.
         """
         tokens = self._tokenizer(texts, truncation=True)
         steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
@@ -385,8 +386,9 @@ class EndpointEncoder(VectorCache):
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Only texts that are not cached are requested; short lists, which
-        come from a debate, are cached.
+        """One unit vector for each text, in order.
+
+        Only texts that are not cached are requested. Short lists, which come from debates, are then cached.
         """
         if (cache := embeddings.get()) is None:
             vectors = await self._embed_missing(texts)

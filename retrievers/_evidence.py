@@ -112,7 +112,7 @@ class Retriever(Protocol):
 def clean(text: str) -> str:
     """A text in Unicode's composed form, without control and format characters (new lines and tabs stay).
 
-    Control characters that separate words, such as a form feed, become spaces.
+    Control characters that separate words, such as a form feed, become spaces. White space at both ends is removed.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     if not lines.replace("\n", "").replace("\t", "").isprintable():

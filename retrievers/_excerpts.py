@@ -72,8 +72,9 @@ def sentences(text: str, longest: int = LONG) -> list[Span]:
 
 
 def _sentence_ends(text: str) -> Iterator[int]:
-    """The ends of sentences. The last sentence of a block may continue, so it is read again with the next block, unless
-    it is the only one.
+    """The ends of sentences.
+
+    The last sentence of a block may continue, so it is read again with the next block, unless it is the only one.
     """
     boundaries, start = imported("sentencex").get_sentence_boundaries, 0
     while start < len(text):

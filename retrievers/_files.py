@@ -80,7 +80,7 @@ def read_passages(
     Args:
         path: the file or folder. In a folder, names that begin with a dot are skipped.
         refused: called with the error of each file that cannot be read; then reading continues. By default, the first
-            such error is raised, and files of other kinds in a folder are skipped.
+            such error is raised; only in a folder, such files whose suffix is not in `FILE_SUFFIXES` are skipped.
         noted: called with a sentence about missing parts of a file, or about how it was read.
 
     Raises:
@@ -146,8 +146,10 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder. Folders that cannot be read and links that lead out of
-    the folder are included, so that an error is reported for each.
+    """The files to read, each with its path within the folder.
+
+    Folders that cannot be read and links that lead out of the folder are included, so that an error is reported for
+    each.
     """
     if path.is_file():
         return [(path, path.name)]

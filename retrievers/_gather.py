@@ -45,7 +45,7 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """The unprocessed results of each source for its query, or the source's error.
+    """The results of each source for its query, before `normalise`, or the source's error.
 
     Raises:
         UserError: a source is misconfigured.

@@ -144,8 +144,9 @@ def is_late(published: str | None, before: date | None) -> bool:
 
 
 def last_day(published: str) -> date | None:
-    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); the last day of the year if the day or the month
-    is invalid; None for other texts.
+    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); None for other texts.
+
+    If the day or the month is invalid, it is the last day of the year.
     """
     parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
     if not parts or parts[1] == "0000":

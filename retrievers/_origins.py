@@ -96,8 +96,7 @@ def pool_results(
     share: float,
     pool: Sequence[Evidence] = (),
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Merges the results of sources with `normalise`, and leaves out pieces so that no origin exceeds its share.
-    Blocking.
+    """Merges the results of sources with `normalise`, and leaves out pieces of origins beyond their share. Blocking.
 
     Each piece that is left out is replaced by the next fitting result of the same source, if there is one.
 

@@ -66,7 +66,7 @@ WEB: dict[str, type[WebRetriever]] = {
     "arxiv": ArxivRetriever,
 }
 ONLINE = tuple(WEB)
-"""Sources without a corpus."""
+"""Sources on the web."""
 INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
 """Sources of installed packages. A server's callers may name them, because its operator has installed them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}

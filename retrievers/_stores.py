@@ -47,7 +47,7 @@ class Manifest:
 
 
 def corpora_folder() -> Path:
-    """The folder of corpora and of their writers' locks: ``$MOOT_HOME/corpora``, else the user's data folder."""
+    """The folder of corpora and of their writers' locks: ``corpora`` in the home folder (`moot_home`)."""
     return moot_home() / "corpora"
 
 
@@ -114,7 +114,7 @@ class FolderStore:
 
     def create(self, manifest: Manifest) -> Any:
         """The collection of a corpus to be written, created if it is missing."""
-        _client.cache_clear()  # the folder may have been deleted since
+        _client.cache_clear()  # the folder of a cached client may have been deleted
         collection = self._open(manifest.name, manifest.encoder)
         self.write(manifest)
         return collection
@@ -196,7 +196,7 @@ _opening = threading.Lock()
 def _client(store: FolderStore, name: str, state: str) -> Any:
     """A client for one state of a corpus: a client does not see later writes of another process."""
     store.check(name)
-    # Otherwise Chroma would return its cached database for the path. Older clients still use theirs.
+    # Chroma caches one database for each path, and would return an outdated one. Older clients still use theirs.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
     settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
     return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
@@ -376,7 +376,7 @@ class ServerCollection:
             self._collection.upsert(**rows)
 
     def get(self, *, include: list[str], **options: Any) -> Any:
-        """Passages by id or position."""
+        """Passages by id, source or position."""
         with self._store.errors(self._collection.name):
             found = self._collection.get(include=include, **options)
             return _checked_columns(found, found["ids"], [found[column] for column in include])

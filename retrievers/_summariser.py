@@ -21,8 +21,9 @@ class Summariser(LocalModel):
         self._model = model
 
     async def summarise(self, text: str) -> str:
-        """A summary of a text, of the model's usual length. The model reads only the beginning of a text that is too
-        long.
+        """A summary of a text, of the model's usual length.
+
+        The model reads only the beginning of a text that is too long for it.
 
         Raises:
             WorldError: the model returned an empty summary, or failed.

@@ -202,10 +202,10 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
 
 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
-    """The running loop's HTTP client for a source. It raises an error if an answer's status is not 200 or ``check``
-    fails.
+    """The running loop's HTTP client for a source.
 
-    Redirects are not followed, so that an answer cannot make us call another address.
+    It raises an error if an answer's status is not 200, or if ``check`` fails. Redirects are not followed, so that an
+    answer cannot make us call another address.
     """
     base_url = source.address()
 
@@ -355,6 +355,6 @@ def last_day(published_before: str | None) -> date | None:
         return date.fromisoformat(published_before) - timedelta(days=1)
     except (ValueError, OverflowError) as error:
         raise UserError(
-            f"published_before is {published_before[:100]!r}, which is not a day. It looks like 2024-05-31.",
+            f"published_before is {published_before[:100]!r}, which is not a day such as 2024-05-31.",
             kind="invalid_setting",
         ) from error

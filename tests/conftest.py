@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from tests.serving import Server
 
 LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
-"""The machine's own variables. Only tests marked live use them; other tests start their own endpoints."""
+"""The machine's API keys and base URLs, removed from the environment. Only tests marked live use them."""
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
-# Workers share the cores; with more threads, encoders would spin while they wait for one.
+# The test workers share the cores: encoders with several threads would spin while they wait for a core.
 os.environ["OMP_NUM_THREADS"] = "1"
-# If a shell script starts the tests in the background, they ignore SIGINT, and so does each process that they start.
+# A shell script that starts the tests in the background makes them and their processes ignore SIGINT: undo this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("moot", deadline=None)  # imports make the first example slow, and machines may be busy
@@ -152,7 +152,7 @@ class StubEndpoint:
         return self._lines("calls.jsonl")
 
     def prompts(self, model: str = "") -> list[str]:
-        """The prompts of models with this name, one text per request."""
+        """The prompts of models whose names contain this text, one text per request."""
         sent = [p for p in self._lines("prompts.jsonl") if model in p["model"]]
         return ["\n".join(m["content"] or "" for m in p["messages"]) for p in sent]
 

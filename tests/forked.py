@@ -52,7 +52,7 @@ READ_AT_IMPORT = ("FORCE_", "HF_", "INSPECT_", "LANG", "LC_", "NO_COLOR", "OMP_"
 """Prefixes of variables that Python or libraries read at import: if one differs, the process is not forked."""
 READ_LATER = {"LANGGRAPH_CLI_NO_ANALYTICS", "LANGGRAPH_NO_VERSION_CHECK", "OTEL_BSP_SCHEDULE_DELAY"}
 READ_LATER |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER"}
-"""Variables that a server reads after its start."""
+"""Variables with such a prefix that a server reads only after its start: they may differ."""
 create_subprocess_exec = asyncio.create_subprocess_exec
 OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env", "start_new_session", "bufsize"}
 SERVER = "from tests.forked import serve; exec(serve())"
@@ -61,7 +61,7 @@ AT_START: dict[str, str] = {}
 _orders: dict[str, socket.socket] = {}
 """The connections to the processes that fork others, by what they have imported. The first process forks the rest."""
 _servers: list[subprocess.Popen[bytes]] = []
-"""The processes that fork others, in the process that has started them."""
+"""The processes that fork others, if this process has started them."""
 
 
 class Forked(subprocess.Popen[Any]):
@@ -87,7 +87,7 @@ class Forked(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
-        if self._waiting.acquire(blocking=False):  # otherwise a thread waits for the end
+        if self._waiting.acquire(blocking=False):  # otherwise another thread waits for the end
             with suppress(subprocess.TimeoutExpired):
                 self._read_end(0)
             self._waiting.release()
@@ -238,7 +238,7 @@ def _begin(order: dict[str, Any], streams: list[int]) -> str:
         ours, theirs = socket.socketpair()
         if os.fork() == 0:  # this process forks the workers of the command
             ours.close()
-            for usual in range(3):  # otherwise a reader of the command's output would not see its end
+            for usual in range(3):  # an open copy of the output would hide its end from readers
                 os.dup2(os.open(os.devnull, os.O_RDWR), usual)
             return _follow(theirs)
         theirs.close()

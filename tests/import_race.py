@@ -1,7 +1,7 @@
 """A race: one thread imports chromadb while another is the first to use orjson. ``make faults`` runs it 200 times.
 
-Each race runs in a new process. The second thread starts when the import has reached a certain module of chromadb, one
-of `MOMENTS` in turn. For comparison, some races do not import numpy at the start; most of these fail.
+Each race runs in a new process. The second thread serialises when the import has reached a certain module of chromadb,
+one of `MOMENTS` in turn. For comparison, some races do not import numpy at the start; most of these fail.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Server:
         self.process = process
 
     def send(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> bytes:
-        """The body of a response; a POST if there is a body to send."""
+        """Send a request, by default a POST if it has a body; return the body of the response."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
         request = urllib.request.Request(self.url + path, data, headers, method=method or None)
@@ -64,7 +64,7 @@ class Server:
         return json.loads(self.send(path, body))
 
     def refused(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> Any:
-        """The status and the body of a refused request."""
+        """Send a request that has to be refused; return the status and the JSON of the response."""
         try:
             self.send(path, body, headers, method)
         except urllib.error.HTTPError as error:
@@ -109,7 +109,7 @@ def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **e
 
 
 def langgraph_dev(folder: Path, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
-    """Run ``langgraph dev --no-browser --no-reload`` from the tests' virtual environment."""
+    """Run ``langgraph dev --no-browser --no-reload`` in a new folder with planted pickles."""
     port = free_port()
     folder.mkdir()
     plant(folder)

@@ -1,4 +1,4 @@
-"""docs/graphs.md is up to date, and the site's pages contain the files and tables that they name."""
+"""Generated pages of docs/ are up to date, and the site's pages and lists are complete."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_system_is_in_the_table_of_systems() -> None:
         (DOCS / "systems.md").read_text(encoding="utf-8").partition("| graph |")[2].partition("\n\n")[0].splitlines()
     )
     assert sorted(row.split("`")[1] for row in table[2:]) == sorted(DESCRIPTIONS)
-    assert {row.count("|") for row in table[1:]} == {8}
+    assert {row.count("|") for row in table[1:]} == {8}  # seven columns
 
 
 @pytest.mark.parametrize("words", ["pdf", "docker", "authentication", "batch", "own corpus"])

@@ -33,7 +33,7 @@ def programs(page: str) -> list[str]:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Each page's name and each command of moot on it, in one line."""
+    """Each command of moot on the pages, in one line, after the name of its page."""
     for page in PAGES:
         for block in re.findall(r"```(?:console|sh|bash)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
             block = re.sub(
@@ -85,7 +85,7 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
         ("howto/measures.md", 0),
     ],
 )
-def test_programs_with_shown_output_run(page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_run_and_print_a_text(page: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert output_of(programs(page)[place]).strip()
 

@@ -32,7 +32,7 @@ def example(name: str) -> Any:
 
 
 def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: the reply to a prompt that contains these words."""
+    """A rule: the reply to a prompt that matches this pattern."""
     return {"match": match, "fields": fields} | ({"times": times} if times else {})
 
 
@@ -115,7 +115,7 @@ async def test_an_agent_calls_a_debate_as_a_tool(start_stub: StartStub) -> None:
     assert "REFUTES (consensus)" in stub.prompts()[-1]
 
 
-async def test_an_agent_is_told_why_a_debate_failed(start_stub: StartStub) -> None:
+async def test_an_agent_is_told_that_a_debate_failed(start_stub: StartStub) -> None:
     start_stub([CALLS, {"match": "your `(answer|query)`", "status": 401}])
     *_, tool_reply, _ = await example("debate_as_a_tool").main(STUB)
     assert (tool_reply.status, tool_reply.text[:17]) == ("error", "The debate failed")

@@ -36,7 +36,7 @@ def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> li
 
 
 def depth_of(calls: list[dict[str, Any]]) -> int:
-    """The longest chain of requests, each sent after the response to the one before."""
+    """The length of the longest chain of requests, each sent after the response to the one before."""
     depth, end = 0, 0.0
     for call in sorted(calls, key=lambda call: call["end"]):
         if call["recv"] >= end:
@@ -51,7 +51,7 @@ async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, 
         await run_one(-1)  # loads modules and caches
         for i in range(number):
             before = len(stub.calls())
-            assert await run_one(i) == 31
+            assert await run_one(i) == 31  # chat calls of every debate under these rules
             debates.append(sorted(stub.calls()[before:], key=lambda call: call["recv"]))
     sent, by_step = {request["id"]: request for request in stub.requests()}, defaultdict(list)
     for calls in debates:
@@ -65,7 +65,7 @@ def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]
     return {step: mean(call[what] for call in of_step) for step, of_step in calls.items() if what in of_step[0]}
 
 
-async def test_the_floor_sends_requests_of_the_same_size(start_stub: StartStub) -> None:
+async def test_the_floor_sends_equally_many_requests_of_about_the_same_size(start_stub: StartStub) -> None:
     stub = start_stub(ways.ENDPOINT_RULES)
     expected, _ = await sent_by("moot", stub, 5)
     found, _ = await sent_by("bare_aiohttp", stub, 5)
@@ -81,7 +81,7 @@ async def test_the_floor_sends_requests_of_the_same_size(start_stub: StartStub) 
         assert of_floor == pytest.approx(of_debates, rel=0.04), what
 
 
-async def test_the_floor_waits_for_the_same_responses(start_stub: StartStub) -> None:
+async def test_the_floors_longest_chain_of_requests_is_as_long(start_stub: StartStub) -> None:
     stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)  # beyond the delays of a busy core
     _, expected = await sent_by("moot", stub, 2)
     _, depth = await sent_by("bare_aiohttp", stub, 2)

@@ -43,7 +43,7 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     assert read == {key: document[key] for key in read}
 
 
-def test_fields_that_an_old_document_lacks_are_filled_in() -> None:
+def test_only_old_documents_are_changed_and_only_missing_fields_are_added() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
     assert upgrade_document(first) == {**old, **DEFAULTS_BEFORE["1.0"], "schema_version": SCHEMA_VERSION}

@@ -51,7 +51,7 @@ def missing_parts(found: Any) -> Iterator[str]:
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
         yield "it is hidden by a module of its name"
-    # Dataclasses write such a docstring themselves.
+    # A docstring with this beginning was made by `dataclass`.
     if not text.strip() or (inspect.isclass(found) and text.startswith(f"{found.__name__}(")):
         yield "a docstring"
     if not inspect.isfunction(found):

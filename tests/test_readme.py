@@ -1,4 +1,4 @@
-"""README is short, its list of systems is complete, and its program and links hold."""
+"""README is short and complete, its program and links work; the citation and the public CI fit pyproject.toml."""
 
 from __future__ import annotations
 

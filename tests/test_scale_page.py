@@ -38,7 +38,7 @@ def test_costs_follow_from_tokens_and_prices(model: str, monkeypatch: pytest.Mon
 
 
 def test_hours_follow_from_calls_and_processor_times() -> None:
-    hours = [calls * MILLION * 2 / 200 / 3600 for calls in CALLS]
+    hours = [calls * MILLION * 2 / 200 / 3600 for calls in CALLS]  # 2 s a call, 200 calls at once
     assert numbers("hours") == [pytest.approx(one, rel=0.03) for one in hours]
     tokens = [sum(pair) / one / 60 for pair, one in zip(zip(PROMPTS, REPLIES, strict=True), hours, strict=True)]
     assert numbers("tokens a minute that the endpoint must allow") == [pytest.approx(one, rel=0.03) for one in tokens]

@@ -66,7 +66,7 @@ def edited_prompts(kind: type[Settings]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
-    # With default settings, except for the sources. Every prompt is edited.
+    # Default settings, except for the model, its attempts, the sources, and the prompts, which are all edited.
     kind = load_graph(name).settings
     prompts, reads = edited_prompts(kind), reading_demo(kind)
     if "debate_settings" in reads:
@@ -93,7 +93,7 @@ def test_langgraph_json_lists_the_graphs_of_moot_serve() -> None:
 
 
 def test_plain_langgraph_dev_unpickles_files_of_its_folder(server: Server) -> None:
-    # Documented in SECURITY.md; `moot serve` does not: tests/web/test_serve.py.
+    # Documented in SECURITY.md; `moot serve` unpickles none: tests/web/test_serve.py.
     assert (server.folder / "unpickled").exists()
 
 

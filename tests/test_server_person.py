@@ -1,4 +1,4 @@
-"""A person in the loop through the API of a real server: interrupts, replies, and another branch from the past."""
+"""A person in the loop through the API of a real server: interrupts, replies, and a branch from a past checkpoint."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.conftest import MODELS, StartStub, reading_demo, says
 
 STATE_KEYS = runpy.run_path(str(Path(__file__).parents[1] / "docs/state_keys.py"))
 UNSEEN = {"human_review_node"}
-"""Nodes that wait for a person."""
+"""Nodes that no debate of this test runs, because they wait for a person."""
 
 
 class Recording(dict[str, Any]):

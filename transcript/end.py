@@ -240,7 +240,7 @@ def costs(document: Mapping[str, Any]) -> str:
 
 
 def _free_calls(document: Mapping[str, Any]) -> str:
-    """The calls that cost nothing, if any."""
+    """The numbers of calls that cost nothing, in words; empty if there are none."""
     calls = document["calls"]
     replayed = sum(bool(call.get("from_ledger")) for call in calls)
     shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
@@ -260,7 +260,7 @@ def sources(document: Mapping[str, Any]) -> str:
 
 
 def _replacement_note(reading: Mapping[str, Any]) -> str:
-    """Why a debater that asked for the web read another source."""
+    """The reason if a debater that asked for the web read another source; else empty."""
     fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 

@@ -97,7 +97,7 @@ class Live:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._with_headings([(heading, lines)])
-        if turn.get("question"):  # a new decision is shown again
+        if turn.get("question"):  # the decision after the question is shown, too
             self._shown = {key for key in self._shown if not _is_deciding(key)}
             self._words.decided = {}
 

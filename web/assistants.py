@@ -1,4 +1,4 @@
-"""``moot assistants``: the presets as named assistants of a running server."""
+"""``moot assistants``: the presets without a task as named assistants of a running server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def create_assistants(url: str) -> dict[str, str]:
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(
-            f"The server at {url} did not answer ({error}). Start one with: moot serve", kind="no_server"
+            f"The server at {url} did not answer or refused ({error}). Start one with: moot serve", kind="no_server"
         ) from error
 
 

@@ -45,7 +45,7 @@ async def docs_page(app: Any) -> str:
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
-    # If the server also runs an app, its OpenAPI document has no descriptions of the server's own routes.
+    # If the server also runs an app, its OpenAPI document lacks the descriptions of its own routes: they are added.
     own = imported("langgraph_api.validation").openapi["paths"]
     for path, known in spec["paths"].items():
         known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}

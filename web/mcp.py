@@ -143,7 +143,7 @@ CLAIMS_RESULT: dict[str, Any] = {
 
 
 class Tools:
-    """Middleware that answers MCP's ``tools/list`` and ``tools/call``."""
+    """Middleware that answers MCP's ``tools/list`` and ``tools/call``, and on Aegra all messages."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -335,7 +335,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
 
     Raises:
         UserError: there is no such tool, or its arguments are not valid.
-        MootError: the server refuses.
+        MootError: the server refuses the run, or the run fails.
     """
     graph, assistant, tools = str(name), str(name), graph_names(others=True)
     if name not in tools:

@@ -378,7 +378,8 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
     if row.status not in (*RESUMABLE, "waiting"):
         state = {"running": "is still running", "done": "is over"}[row.status]
         raise UserError(
-            f"This debate {state}; only a debate that was interrupted or failed can be resumed.", kind="bad_request"
+            f"This debate {state}; only debates that were interrupted, failed or wait for a reply can be resumed.",
+            kind="bad_request",
         )
     last_run = await open_ledger().find_run(row.id)
     thread = last_run[0] if last_run else str(uuid5(THREADS, row.id))

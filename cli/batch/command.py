@@ -86,7 +86,7 @@ def batch(
             raise UserError("--graphs and --graph both name systems: leave out one of them.", kind="invalid_setting")
         check_workers(workers)
         if queue and workers > 1:
-            raise UserError("--queue uses the workers of the queue: leave out --workers.", kind="invalid_setting")
+            raise UserError("A queue has its own workers: leave out --workers.", kind="invalid_setting")
         history_is_on()  # raises if the value of MOOT_HISTORY is not valid
         bundle = load_preset(options["preset"])
         default_graph = None if options["preset"] else value_of("graph")

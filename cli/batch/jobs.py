@@ -55,7 +55,7 @@ class BatchOptions:
             own: the row's settings, which override all others.
 
         Raises:
-            UserError: an unknown system or setting, or a value out of its range.
+            UserError: an unknown system or setting, a value out of its range, or settings that ask a person.
         """
         kind = load_graph(system).settings
         several = len(self.systems) > 1

@@ -36,7 +36,7 @@ LOCK = ".batch.lock"
 AT_ONCE = 500
 """Number of debates whose cost so far is read from the ledger in one query."""
 FAILED = 3
-"""The exit code if a row has no verdict."""
+"""The exit code if a debate is not done; a debate that found no answer is done."""
 
 
 @dataclass(frozen=True)

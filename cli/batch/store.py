@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table. ``outcomes`` maps each system, in order, to its outcome; None if the debate has not run."""
+    """A row of the table. ``outcomes`` maps each system to its outcome; None if the debate has not run."""
 
     number: int
     id: str
@@ -147,7 +147,7 @@ class Store:
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Stores a debate of a row; a stored outcome stays if the key is unchanged."""
+        """Stores a debate of a row; without ``outcome``, a stored outcome stays if the key is unchanged."""
         stored = None if outcome is None else json.dumps(outcome)
         self._execute(
             "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "

@@ -17,7 +17,8 @@ from moot.nodes._models.joint_ceilings import JointFile
 class ProcessRunner:
     """Distributes rows over processes.
 
-    The rows of a killed process are tried again, each alone in a new process, so that no row fails because of another.
+    The rows of a killed process are tried again, one at a time in a new process, so that no row fails because of
+    another.
 
     Args:
         count: number of processes.

@@ -68,7 +68,9 @@ def find_claims(
     as_json: bool,
     out: Path | None,
 ) -> int:
-    """Finds the claims of a text and shows or writes them; returns the exit code: 3 if a part could not be read.
+    """Finds the claims of a text and shows or writes them; returns the exit code.
+
+    The code is 3 if a part could not be read, 2 or 3 if the graph ended with an error, else 0.
 
     Raises:
         UserError: the text cannot be read, a setting is wrong, the file cannot be written.
@@ -162,7 +164,9 @@ async def _run_graph(article: JsonObject, settings: Settings) -> JsonObject:
 
 
 def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
-    """Prints the claims or writes them to a file, with a summary on standard error.
+    """Writes the claims to a file if one is named, and prints them if not or if ``as_json``.
+
+    Without ``as_json``, a summary follows on standard error.
 
     Raises:
         UserError, WorldError: the file cannot be written.

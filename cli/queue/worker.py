@@ -55,7 +55,7 @@ class QueueWorker:
         self.at_once = at_once
         self.row_seconds = row_seconds
         self.done = 0
-        """Number of rows that this worker has run."""
+        """Number of rows that the processes have completed."""
         self._connections = (Postgres(url), Postgres(url, patience=0))
         self._rows = QueuedRows(self._connections[0])
         self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # for metrics and shutdown

@@ -59,7 +59,7 @@ CHECK_INTERVAL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class NearestEntry:
-    """The entry most similar to a key: its description, its debate, and the parts that differ."""
+    """The entry most similar to a key: its description, its debate, and the names of the parts that differ."""
 
     about: Mapping[str, Any]
     debate: str
@@ -163,8 +163,8 @@ class CallLedger:
             graph: the system's name.
             input: the graph's input, as a JSON value.
             settings: the debate's settings, as a JSON value; values that look like keys are not stored.
-            adopt: whether to resume the newest debate with the same graph, input, settings and version that was
-                interrupted or failed. It has no effect if an id or an idempotency key is given.
+            adopt: whether to resume the newest debate with the same graph, input, settings (ceilings may differ) and
+                version that was interrupted or failed. It has no effect if an id or an idempotency key is given.
             id: the debate's id. If the ledger has this debate, it is resumed, or run again if it is done; otherwise the
                 new debate gets this id. By default, a random id.
             idempotency_key: a name that makes two equal requests one debate; `DebateStart.owned` tells whether this

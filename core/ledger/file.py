@@ -170,7 +170,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over an existing debate, or inserts a new one. The caller opens the transaction."""
+        """Takes over a debate or inserts one; neither if another request owns it. The caller opens the transaction."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -243,7 +243,7 @@ class LedgerFile:
             status: only debates with this status.
             graph: only debates of this system.
             text: only debates whose input contains this text (case is ignored for ASCII letters).
-            limit: the most debates.
+            limit: the maximum number of debates; None for all.
             id: only debates whose id begins with this.
         """
         where: list[str] = ["1"]
@@ -379,7 +379,7 @@ class LedgerFile:
         Args:
             debate: its id.
             after: only entries after this position.
-            limit: the most entries; -1 for all.
+            limit: the maximum number of entries; -1 for all.
         """
         return self._entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 

@@ -36,7 +36,7 @@ def unpack(value: bytes) -> Any:
     """The JSON value or the list of vectors in a stored form.
 
     Raises:
-        ValueError, zlib.error: it is not a stored value.
+        ValueError: it is not a stored value.
     """
     tag, rest = value[:1], value[1:]
     if tag == b"f":

@@ -174,7 +174,7 @@ class Postgres:
 
         Raises:
             WorldError: the server cannot be reached, or its disk is full.
-            UserError: the server does not know the user or the database, or the user lacks a permission.
+            UserError: the address, the user or the database is wrong, or a permission or a table is missing.
         """
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
         while True:

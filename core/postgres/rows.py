@@ -335,7 +335,10 @@ class QueuedRows:
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records a worker's heartbeat, with the keys of the rows that it runs; False if it was regarded as dead."""
+        """Records a heartbeat of a worker, which runs the rows ``keys``; False if it was regarded as dead.
+
+        Other rows that were assigned to it some time ago are queued again.
+        """
 
         def job(cursor: Any) -> bool:
             cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
@@ -365,9 +368,7 @@ class QueuedRows:
         self._notify(cursor, "key = ANY(%s)", (keys,))
 
     def resign(self, worker: int) -> bool:
-        """Removes a worker that cannot run its rows, and queues these for other workers. If no other worker is alive,
-        this only returns False.
-        """
+        """Removes a worker that cannot run its rows and queues these again; just returns False if no other is alive."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("SELECT pg_advisory_xact_lock(1836019575)")  # so that two workers do not rely on each other
@@ -421,8 +422,7 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues the rows of dead workers again, and adds jobs for waiting rows without one. Returns how many rows of
-        dead workers are queued again.
+        """Queues the rows of dead workers again, and returns their number; adds jobs for waiting rows without one.
 
         Args:
             lost: the outcome of a row that has lost too many workers.

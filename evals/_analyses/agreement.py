@@ -17,7 +17,7 @@ class Agreement(NamedTuple):
     """The agreement of two graders on the same answers.
 
     Attributes:
-        kappa: Cohen's kappa with its 95% interval; its values are None if kappa is undefined.
+        kappa: Cohen's kappa with its 95% interval; value and ends are None if kappa is undefined.
         share: the share of answers on which they agree, in [0, 1]; None without answers.
         both: the number of answers that both call right.
         first: the number that only the first calls right.

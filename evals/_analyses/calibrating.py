@@ -163,10 +163,10 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Yield the item's id, the document (None if there is none) and the right answers of each sample of a log.
+    """Yield for each sample of a log the item's id, the document (None if it has none) and the right answers.
 
     Raises:
-        UserError: the log was written by another version of the system.
+        UserError: the log was written by another version of the system, or is damaged.
     """
     parts, graph = header.metadata.get("parts") or {}, str(header.metadata.get("graph"))
     settings = checked_settings(load_graph(graph).settings, header.metadata.get("settings") or {})

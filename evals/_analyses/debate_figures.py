@@ -45,10 +45,10 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round whether all agents gave the same answer. ``judge_choices``: the judge's choice, for each
-    kind of score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
-    `moot.evals._stats.debate_measures`), empty or None for other systems. ``context``: each agent's mean prompt length
-    in a round, in tokens; None if it is unknown.
+    ``agreed``: for each round in which several agents voted, whether all gave the same answer. ``judge_choices``: the
+    judge's choice, for each kind of score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC
+    and CVR (S3; see `moot.evals._stats.debate_measures`), empty or None for other systems. ``context``: each agent's
+    mean prompt length in a round, in tokens; None if it is unknown.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -130,7 +130,8 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
 def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
     """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
 
-    A debate that has ended keeps its last state in later rounds. The result is empty if no round has several agents.
+    A debate that has ended keeps its last state in later rounds. Debates of a single agent do not count; the result is
+    empty if there are no others.
     """
     agreements = [debate.agreed for debate in figures if debate.agreed]
     rounds = sorted({round for agreed in agreements for round in agreed})

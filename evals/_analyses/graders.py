@@ -28,7 +28,7 @@ from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
 IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
-"""Graders other than the models of this command: the log's own, the comparison of texts, and people's judgements."""
+"""Names of the graders that are not called here: the judge in the log, the comparison of texts, and people."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 GRADER_FIELDS = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
 """Fields of result documents that are read."""
@@ -65,7 +65,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
     """Whether a model judges an answer to be the same as a right one; None if it gave no usable reply.
 
-    No call is made for an abstention, which is wrong, or for an answer with the same text as a right one.
+    An abstention is wrong, and an answer with the same text as a right one is right: neither needs a call.
 
     Args:
         claim: the claim or question.
@@ -90,8 +90,8 @@ async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str],
 class GradableAnswer:
     """A sample's answer in words.
 
-    ``same_text``: whether it has the same text as a right answer. ``grades``: the known grades by the grader's name;
-    None if a grade is missing. Answers to one item, or to items that belong together, have the same ``group``.
+    ``same_text``: whether it has the same text as a right answer. ``grades``: each grade by the grader's name; None
+    if it is missing. Answers to one item, or to items that belong together, have the same ``group``.
     """
 
     system: str
@@ -107,13 +107,13 @@ class GradableAnswer:
 
 
 def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
-    """The answers in words of all logs that are not superseded, with their known grades, and notes about the rest.
+    """The answers in words of all logs that are not superseded, with their known grades; notes about the other logs.
 
     Args:
         paths: logs and folders of logs.
 
     Raises:
-        UserError: a path does not exist, there is no such answer, or a log is not in moot's format.
+        UserError: a path does not exist, no answer is in words, or a log is not in moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)

@@ -4,7 +4,7 @@
   its end; 100 templates in five languages.
 - `poison_one_host` and `poison_many_hosts`: passages that claim another answer come first in each search. They are
   near-duplicates of each other, either all from one website or each from a different one.
-- `adaptive`: as `poison_many_hosts`, but a model reads the document that the system published on the claim, and writes
+- `adaptive`: as `poison_many_hosts`, but a model reads the report that the system published on the claim, and writes
   passages that argue against it, each in different words.
 - `lying_debater`: one debater is told to argue for another answer, whatever the evidence says.
 

@@ -33,7 +33,7 @@ from pydantic import Field
 ATTACK = "attack"
 """Key of a sample's metadata for the attack on its debate."""
 LONGEST_DOCUMENT = 12_000
-"""Maximum number of characters of a published document that the attacker reads."""
+"""Maximum number of characters of a debate's report that the attacker reads."""
 
 
 class PoisonReply(Reply):
@@ -115,7 +115,7 @@ def attacked(
 
 
 async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Have a model write passages that argue against a published document: one call of the role ``attacker``.
+    """Have a model write passages that argue against a debate's report: one call of the role ``attacker``.
 
     Raises:
         UserError, WorldError: the call failed.

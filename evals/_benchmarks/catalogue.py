@@ -1,7 +1,7 @@
 """The papers' benchmarks: where each is published, under which licence, and how its records become items.
 
-``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file, a folder, or the Hub. A broken record
-is an error before anything runs; records that are left out are counted in a note.
+``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file; a folder or the Hub can be read, too.
+A broken record is an error before anything runs; records that are left out are counted in a note.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def read_benchmark(
             order.
 
     Raises:
-        UserError: an unknown name, no data (the message says where to get it, and its licence), a broken file or record
-            (the error names its place), or no record that can be measured.
+        UserError: an unknown name, a limit below 1, no data (the message says where to get it, and its licence), a
+            broken file or record (the error names its place), or no record that can be measured.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
@@ -182,8 +182,8 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     """The rows of a file of claims for an evaluation, and a note about columns that are not read.
 
     Raises:
-        UserError: a row is bad, or has its own system or settings (the error names its line); or the rows differ in
-            their labels.
+        UserError: a row is bad, or has its own system or settings (the error names its line); or the labelled rows
+            differ in the column ``labels``.
     """
 
     def check(row: ClaimRow) -> str:

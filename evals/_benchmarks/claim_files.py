@@ -68,7 +68,7 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used: its first line, its id or else its number, and the reason."""
+    """A row that cannot be used, with the fields of `ClaimRow` that are known, and the reason in ``problem``."""
 
     number: int
     line: int
@@ -89,8 +89,8 @@ class ClaimsFile:
             ``settings`` is a JSON object.
 
     Raises:
-        UserError: the file cannot be read, has no column ``claim``, has a column twice, or has a column whose name is
-            probably a misspelling.
+        UserError: the file has another ending or cannot be read; or, if it is CSV, it has no column ``claim``, a column
+            twice, or a column whose name is probably a misspelling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,7 +100,7 @@ class ClaimsFile:
             raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
         self.is_csv = kind != ".jsonl"
         self.ignored: tuple[str, ...] = ()
-        """Columns that are not read, except those that ``moot claims`` writes to help with editing.
+        """Columns that are not read. In CSV, those that ``moot claims`` adds for editing are excepted if all are there.
 
         For JSON Lines they are known only after an iteration.
         """
@@ -191,7 +191,7 @@ class ClaimsFile:
         """Whether a column is unknown.
 
         Raises:
-            UserError: its name is nearly that of a known column that is missing.
+            UserError: its name is nearly that of a known column (in CSV: of one that the file does not have).
         """
         if name in COLUMNS or not name:
             return False
@@ -223,7 +223,7 @@ class ClaimsFile:
         if len(cells) != len(self._header):
             return _Problem(
                 f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
-                "Put quotation marks around a text that contains a comma or a line break"
+                "Put quotation marks around a text that contains the separator of the columns or a line break"
             )
         return {name: cell for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
 

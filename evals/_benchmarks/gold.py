@@ -16,16 +16,16 @@ def gold_and_found(
 ) -> tuple[set[str], set[str]] | None:
     """Ids of an item's gold evidence, and ids of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
 
-    Only the first of these kinds that the benchmark has is used: ``pages`` match the title of a piece; ``documents``
+    Only the first of these kinds that the item has is used: ``pages`` match the title of a piece; ``documents``
     its title or the last part of its address (a PubMed id); ``urls`` the address without scheme and query; and
-    ``texts`` match if one text contains the other, ignoring spaces and case.
+    ``texts`` match if one text contains the other, apart from case and the amount of white space.
 
     Args:
         gold_evidence: as `moot.evals._benchmarks.records.Item` has it.
         evidence: the evidence of a result document, without the texts given with the claim.
 
     Returns:
-        None if the benchmark names no gold evidence that could be found.
+        None if the item has none of these kinds.
     """
     named = gold_evidence or {}
     if pages := named.get("pages"):

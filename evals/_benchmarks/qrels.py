@@ -59,7 +59,9 @@ class Row:
 
 
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
-    """The rows of a data folder; if a qrels file's own corpus is the only one, it has a single row for both scopes.
+    """The rows of a data folder: one for each qrels file and scope.
+
+    If a file's own corpora are all corpora, it has a single row for both scopes.
 
     Args:
         folder: the data.

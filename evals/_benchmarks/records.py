@@ -25,7 +25,7 @@ class Record:
     file: str = ""
     """Its file within the folder, without the ending."""
     id: str = ""
-    """Its id from the list of ids beside its file, if there is one."""
+    """Its id from the list of ids beside its file, or from its row of claims; empty if it has none there."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def page_title(name: str) -> str:
 
 
 def group_name(shared: str) -> str:
-    """A short group name for items that share a text, such as a paragraph."""
+    """A short group name for items that share a text, such as a paragraph; empty if the text is empty."""
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
 

@@ -1,4 +1,4 @@
-"""Records of questions with short answers, with numbers, and with expressions.
+"""Records of questions whose answers are short texts, numbers or expressions.
 
 Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`. Worked solutions are dropped.
@@ -137,7 +137,10 @@ def _add_spaces(sentences: Sequence[str]) -> Iterator[str]:
 
 
 def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The questions of an article: {title, paragraphs: [{context, qas: [{id, question, answers}]}]}."""
+    """The questions of an article: {title, paragraphs: [{context, qas: [{id, question, answers}]}]}.
+
+    An object without paragraphs is a question itself.
+    """
     if "paragraphs" not in fields:
         yield fields
         return

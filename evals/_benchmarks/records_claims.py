@@ -282,8 +282,8 @@ def check_covid(record: Record) -> Item:
 
     A label belongs to a claim together with the sentences in ``evidence_set``: most claims with the label NOTENOUGHINFO
     also occur word for word with another label. For NOTENOUGHINFO, the sentences are not gold evidence. A system that
-    only searches cannot know them (`moot.evals._benchmarks.records_items.best_possible_accuracy`); `with_sentences`
-    adds them.
+    only searches does not know which sentences are meant
+    (`moot.evals._benchmarks.records_items.best_possible_accuracy`); `with_sentences` adds them.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")

@@ -1,6 +1,6 @@
 """Records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
 
-The contents of a file are not trusted: sizes are limited, and unreadable data is an error with file and line.
+The contents of a file are not trusted: sizes are limited, and unreadable data is an error that names its place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: the file cannot be read, or contains something other than records (the error names file and line).
+        UserError: the file cannot be read, or contains something other than records (the error names the place).
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:

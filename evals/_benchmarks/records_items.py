@@ -1,4 +1,4 @@
-"""Items from records: checks of each item, and notes about records that fail them."""
+"""Items from records: checks of each item, and notes about records that are left out."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from moot.retrievers._search import ABOUT, ONLINE
 SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain"))
 """Kinds of sources that search a corpus."""
 AT_ONCE = 16
-"""Searches that run at the same time."""
+"""Maximum number of searches that run at the same time."""
 MAIN_MEASURE = "ndcg@10"
 """The measure that sources are compared by."""
 
@@ -54,7 +54,7 @@ class RowScores:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of nDCG@10 between a source and its rival, over the queries of one row or as a mean over rows."""
+    """A source's nDCG@10 minus its rival's, over the queries of one row or as a mean over rows."""
 
     source: str
     against: str

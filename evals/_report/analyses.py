@@ -114,7 +114,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's accuracy in its first and last answer, its debates, and its prompt length (S3, tables 3, 4, 7)."""
+    """Each agent's accuracy in its first and last answer, its Avg-DN, and its prompt length (S3, tables 3, 4, 7)."""
     title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")

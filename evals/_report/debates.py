@@ -107,7 +107,7 @@ def rounds_table(study: Study) -> Table | None:
 
 
 def _score_after(observation: Observation, number: int, study: Study) -> float | None:
-    """The majority's score after a round, or after the debate's last round if it ended before."""
+    """The score of the majority answer in the last round up to this one, or in the first round if all are later."""
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]

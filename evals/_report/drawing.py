@@ -63,7 +63,7 @@ class Picture:
 
 @contextmanager
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """Open a figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
+    """Yield a figure to draw on, and a list that then gets its files: SVG, PNG, and PDF (black in place of grey)."""
     matplotlib = load_extra("matplotlib")
     figure_module = load_extra("matplotlib.figure")
     files: list[bytes] = []
@@ -169,7 +169,7 @@ def system_styles(table: Table) -> list[dict[str, Any]]:
 
 
 def set_scale(axes: Any, values: Sequence[float]) -> None:
-    """Set a scale of plain numbers for the x axis; it is logarithmic if the values differ in magnitude."""
+    """Set the x axis's scale, with plain numbers: logarithmic for positive values that differ more than 20-fold."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
         ticker = load_extra("matplotlib.ticker")

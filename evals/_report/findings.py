@@ -141,11 +141,10 @@ def _insignificant_sentences(
         span = (
             per_100_items(least[0])
             if least[-1] - least[0] < 0.0005
-            else f"{least[0] * 100:.1f} to {per_100_items(least[-1])}"
+            else f"{least[0] * 100:.1f} to {per_100_items(least[-1])}, depending on the test,"
         )
         yield (
-            f"A difference of {span}, depending on the test, would be found with a chance of {POWER:.0%}; a smaller "
-            "one is missed more often."
+            f"A difference of {span} would be found with a chance of {POWER:.0%}; a smaller one is missed more often."
         )
     if undetectable := len(not_significant) - len(least):
         beginning = "Not" if undetectable == len(not_significant) else f"In {undetectable} of these tests not"
@@ -213,7 +212,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
 
 
 def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
-    """The number of missing answers, and the number of differences that they could reverse."""
+    """The number of missing answers, and how many differences would be reversed if these counted as wrong."""
     systems = [system for study, _ in compared for system in study.measured]
     missing = sum(system.errors + system.not_run for system in systems)
     if not missing:

@@ -110,7 +110,7 @@ def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
 
 
 def best_scores(table: Table | None) -> dict[str, float | None]:
-    """The highest value of each column of scores."""
+    """The highest score of each column, by the column's key; None for a column without scores."""
     found: dict[str, float | None] = {}
     for column in table.columns if table else ():
         values = [cell.value for cell in (table.column(column.key) if table else ()) if isinstance(cell, Interval)]

@@ -289,7 +289,7 @@ def _score_and_cost(system: System, study: Study) -> ScoreAndCost:
 def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
     """A control's tokens, USD and seconds divided by its system's, over the items for which both are known.
 
-    Runs are paired by their seeds.
+    Runs are paired by their seeds. Without a system, the cells are empty.
     """
     if system is None:
         return [""] * len(RATIOS)

@@ -43,7 +43,7 @@ def columns(kind: Kind, **titles: str) -> list[Column]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first cell of each row names it."""
+    """A table; the first cell of a row is the row's name."""
 
     key: str
     title: str
@@ -74,7 +74,7 @@ class Table:
 def make_table(
     key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]
 ) -> Table | None:
-    """Make a table without the columns that are empty in all rows, except costs; None if there is no row."""
+    """Make a table; columns that are empty in all rows are dropped, unless they are costs. None if there is no row."""
     if not rows:
         return None
     table = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))

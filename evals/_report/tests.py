@@ -36,7 +36,7 @@ class Comparison:
             not computable.
         p_holm: the p-value, adjusted within its family; None if there is none.
         family: the number of tests in the family.
-        difference: the difference by the study's first measure.
+        difference: the system's score minus its baseline's, by the study's first measure.
     """
 
     first: System
@@ -86,7 +86,7 @@ def differences_table(
         study: the study with the systems.
         against: the baseline, as for `pairs_of`.
         compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
-        family: a description of the tests in the family, and its origin.
+        family: a description of the tests in the family, and where this choice comes from.
     """
     names = [study.first_measure, *([study.second_measure] if study.second_measure else [])]
     second_measures = names[1:]
@@ -182,7 +182,7 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
         alpha: the level of significance.
 
     Returns:
-        As `mcnemar_detectable_difference`, None if the spread is not computable.
+        "none" if these groups show no difference; None if the spread is not computable.
     """
     mean = clustered_mean(groups)
     if mean.se is None:

@@ -168,10 +168,10 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def create_folders(folder: Path) -> None:
-    """Create the folder for a report.
+    """Create the folder for a report, and its subfolders.
 
     Raises:
-        UserError: the folder cannot be created.
+        UserError: a folder cannot be created.
     """
     try:
         for part in (folder, folder / "tables", folder / "pictures"):

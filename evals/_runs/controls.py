@@ -10,7 +10,8 @@ They run after a debate on the same samples, and read figures from its log (`moo
   debate does not win only because of its evidence.
 
 If a debate has no outcome on a sample, the samples of its controls are missing data; so are those of self-consistency
-if the debate's tokens or cost are unknown.
+if the debate's cost in the unit of their budget is unknown or 0.
+
 Retrieval variants are the same system with another setting. Controls derived from a debate or the labels need no call
 (`moot.evals._stats.derived`).
 """

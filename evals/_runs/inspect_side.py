@@ -115,10 +115,12 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         {} if model is None else {key: v for key in SHARED_OPTIONS if (v := getattr(model.config, key)) is not None}
     )
     for key, value in given.items():
-        check_same(f"--{key.replace('_', '-')}", value, f"-S {key}=", settings.get(key, value))
+        option = f"--{key.replace('_', '-')}"
+        check_same(f"{key} (option {option})", value, f"the debate's {key} (-S {key}=)", settings.get(key, value))
     models = dict(settings.get("models") or {})
     for role, value in roles.items():
-        check_same(f"--model-role {role}=", value, f"-S models.{role}=", models.get(role, value))
+        theirs, ours = f"model role {role} (option --model-role)", f"the debate's models.{role} (-S models.{role}=)"
+        check_same(theirs, value, ours, models.get(role, value))
     named = {"models": models | roles} if models or roles else {}
     return {**given, **settings, **named}
 
@@ -131,7 +133,7 @@ def choose_grader(model: str | None) -> str | None:
     """
     given = moot_name(grader) if (grader := model_roles().get(GRADER)) else None
     if model and given:
-        check_same(f"--model-role {GRADER}=", given, "-T judge=", model)
+        check_same(f"model role {GRADER} (option --model-role)", given, "the task's judge (-T judge=)", model)
     return model or given
 
 

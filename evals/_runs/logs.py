@@ -249,12 +249,12 @@ def _document_types() -> dict[str, Any]:
 
 
 def _optional_number(value: object) -> float | None:
-    """A number from a log's metadata; None if it is missing."""
+    """A number from a log's metadata; None if it is missing or not a number."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def _optional_text(value: object) -> str | None:
-    """A text from a log's metadata; None if it is missing."""
+    """A text from a log's metadata; None if it is missing or empty."""
     return clean(str(value)) or None if value is not None else None
 
 

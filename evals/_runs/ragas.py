@@ -151,7 +151,7 @@ class AnsweredSample:
         id: the item's id.
         claim: the claim or question.
         response: the verdict's answer with its reasons.
-        contexts: the texts shown to the deciding model.
+        contexts: the texts of evidence shown in the turns on which the verdict is based.
         fault: why there is no verdict; empty if there is one.
     """
 

@@ -75,7 +75,7 @@ def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> 
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:
-    """The newest log of a cell, without its samples; None if there is none."""
+    """The newest log with a key, without its samples; None if there is none."""
     return next((log for log in read_log_headers(logs) if moot_metadata(log).get("key") == key), None)
 
 

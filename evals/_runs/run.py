@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 CELLS_AT_ONCE = 4
 """Maximum number of cells that run at the same time, each with its share of the samples in flight."""
 MOST_WRITES, LEAST_SAMPLES = 20, 10
-"""Maximum number of writes of a log, and minimum number of samples in a write."""
+"""Approximate maximum number of writes of a log, and minimum number of samples between two writes."""
 LOCK = ".moot.lock"
 """The lock file that prevents a second run in a folder of logs."""
 
@@ -138,8 +138,8 @@ def run_plan(
         The log of each cell that has one, without its samples, in the plan's order.
 
     Raises:
-        UserError: as `make_cells` and `preflight`; data that cannot be read; a folder that cannot be created, or that
-            another run writes to.
+        UserError: as `make_cells`, `check_grader` and `preflight`; data that cannot be read; a folder that cannot be
+            created, or that another run writes to.
         KeyboardInterrupt: the user stopped it; no further sample was started.
     """
     cells = make_cells(plan)

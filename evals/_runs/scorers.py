@@ -39,7 +39,8 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
     Args:
         measure: computes how right the outcome is.
-        of_answers: whether scores include the answer and its reasons. Inspect keeps all scores in memory until the end.
+        of_answers: whether scores include the answer and its reasons. False saves memory, as Inspect keeps all scores
+            until the end.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -122,13 +123,13 @@ def accuracy() -> Scorer:
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
 def exact_match() -> Scorer:
-    """Whether the answer equals a right answer, compared as in the task's script."""
+    """Whether the answer equals a right answer, compared as by the task's official script."""
     return item_scorer("exact_match")
 
 
 @scorer(metrics=[mean(), stderr()], name="token_f1")
 def token_f1() -> Scorer:
-    """F1 of the words that the answer shares with the most similar right answer, compared as in the task's script."""
+    """F1 of the words that the answer and the nearest right answer share, compared as by the task's official script."""
     return item_scorer("token_f1")
 
 
@@ -147,8 +148,8 @@ def item_scorer(measure: str) -> Scorer:
 def judged(model: str) -> Scorer:
     """Whether a model judges that the answer is the same as a right one (MADKE).
 
-    No call is made for an answer with the same text as a right one. If the judge gives no usable reply, the sample is
-    unscored.
+    An abstention is wrong, and an answer with the same text as a right one is right: neither needs a call. If the judge
+    gives no usable reply, the sample is unscored.
 
     Args:
         model: the judge, as provider:name. It should not be a model of the debaters.

@@ -459,7 +459,7 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
     """The mean over items of gold ids found / gold ids, in [0, 1].
 
     Args:
-        gold: ids of each item's gold evidence; items without any are left out.
+        gold: ids of each item's gold evidence; items without any are left out, unless they are missing.
         found: ids of the evidence found for each item; None if the item is missing.
 
     Raises:

@@ -69,7 +69,7 @@ class Observation:
         stratum: its class, if its benchmark reports scores by class; else empty.
         group: a name shared by items that belong together, such as items on one page; empty if it is its own group.
         outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
-        unmapped: the outcome with a trial's INCONCLUSIVE as an abstention, and with `UNUSABLE` unchanged.
+        unmapped: the outcome, but `ABSTAINED` for a trial's INCONCLUSIVE, and `UNUSABLE` if replies could not be used.
         scores: its scores by measure; None if a score is unknown or undefined.
         evidence_count: the amount of its evidence; None if there is no result document.
         document: the part of the result document that measures of documents read; None if there is none.
@@ -239,7 +239,7 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
     """Each round's answer: the one that most speakers gave; in a tie, the earliest speaker's.
 
-    Answers are compared by their texts, or by the debate's equivalence checks for that round.
+    Two answers are the same if their texts are, or if an equivalence check of the debate in that round says so.
     """
     by_round: dict[int, list[str]] = {}
     for turn in document["turns"]:

@@ -96,7 +96,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page of a piece of evidence, and the element that its address ends in, such as ``#sentence_3``; else None."""
+    """The page of a piece of evidence and the element at the end of its address (``#sentence_3``); None without one."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
     except ValueError:  # not an address

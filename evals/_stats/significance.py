@@ -47,7 +47,7 @@ class Interval:
         n: the number of known items.
         missing: the number of unknown items.
         undefined: the number of resamples in which the figure is undefined; the ends leave them out.
-        reason: why the value or the ends are None; it may be empty if no item is known.
+        reason: why the value or the ends are None; empty if none is, or if the function gives no reason.
     """
 
     value: float | None

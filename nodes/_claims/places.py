@@ -18,7 +18,7 @@ WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern}
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
-"""Minimum number of words of a sentence."""
+"""Minimum number of words of the sentences that `sentences_in` returns."""
 GRAMMAR_LETTERS = 3
 """Words of at most this many letters, except names, are not checked: in any language most are function words."""
 FEWEST_STEM_LETTERS = 4
@@ -40,7 +40,7 @@ DATE_WORDS = "and or to und oder bis et ou au y al e o a en tot och og of de di 
 WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
 MOST_WORDS_TO_MONTH = 6
-"""Maximum number of words between a day and its month."""
+"""Maximum distance between a day and its month, in words: 1 if they are neighbours."""
 NEAR_YEARS = 2
 """A year counts as computed from the text's date if it is at most this many years from it."""
 

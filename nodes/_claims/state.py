@@ -138,7 +138,7 @@ class PartResults(TypedDict):
     """The results of the parts so far, joined."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
-    left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
+    left_out: Annotated[list[Rated], Field(description="Quotes below `min_score` or beyond `max_claims`."), joined]
     dropped: Annotated[list[Dropped], Field(description="Models' replies that the text does not support."), joined]
     unread: Annotated[list[Unread], Field(description="Parts without a usable reply, or beyond a ceiling."), joined]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]

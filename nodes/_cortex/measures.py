@@ -36,8 +36,7 @@ def debates(document: Document) -> dict[str, int]:
 
 
 def collisions(document: Document) -> list[Edge]:
-    """The kept edges of each round whose two agents gave different answers in the round before; null answers do not
-    count."""
+    """The kept edges whose two agents gave different answers in the round before; null answers do not count."""
     found = []
     for edge in kept_edges(document):
         groups = groups_in(document, edge.round - 1)

@@ -104,7 +104,9 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of every two outputs, by `pair`: one call per pair, all in parallel. Failed calls are left out.
+    """A model's rating of every two outputs, by `pair`: one call per pair, all in parallel.
+
+    Pairs whose call failed are left out, with a warning.
 
     Args:
         claim: the claim of the debate.

@@ -68,7 +68,7 @@ class Requests:
         ceilings: the ceilings.
         planned: the call.
         reservation: the reservation for the first request.
-        record_sent: records the cost of all requests so far and of the next one, before that is sent.
+        record_sent: records the cost of all requests so far and of the next one, before the next one is sent.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Caller:
         (``more``: a schema or tools) counts as part of it.
 
         Raises:
-            UserError: the shortest prompt is too long.
+            UserError: the prompt is too long although it was shortened.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
         extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
@@ -246,7 +246,7 @@ class Caller:
         return PlannedCall(self.role, prompt, self.model.name, size, max_reply_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
-        """The maximum bytes of a deciding prompt, without ``extra_bytes``; None for others, or without a bound."""
+        """The most bytes of a deciding prompt, without ``extra_bytes``; None for other prompts or without a bound."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - extra_bytes
@@ -305,7 +305,7 @@ class Caller:
             seen.count_reply(outcome, self.model.name)
 
     def _call_watch(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
-        """Telemetry's recorder of the call; None if telemetry is off."""
+        """Context manager: yields telemetry's recorder of the call, or None if telemetry is off."""
         if (seen := telemetry()) is None:
             return NO_CONTEXT
         kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch

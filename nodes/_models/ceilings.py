@@ -35,7 +35,7 @@ NO_LOCK = nullcontext()
 
 
 class Reservation(NamedTuple):
-    """The cost reserved for a call in flight, and the call's deadline on the event loop's clock, or None."""
+    """The cost reserved for a call in flight, and its deadline on the event loop's clock (None if unbounded)."""
 
     spend: Spend
     until: float | None
@@ -160,11 +160,11 @@ class Ceilings:
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
-        """Passes the reservation for the decision to an inner debate, whose verdict decides this one."""
+        """Releases the reservation for the decision; an inner debate, whose verdict decides this one, makes its own."""
         self._deciding_calls = {}
 
     def end(self) -> None:
-        """Releases the reservation of a debate that has ended or waits."""
+        """Releases the reservation of a debate that has ended or waits for a person."""
         self._deciding_calls = {}
         for level in self._levels():
             level._parts.discard(self)

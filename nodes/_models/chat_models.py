@@ -89,10 +89,10 @@ async def open_chat_model(
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
             LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
-        temperature: null leaves it to the endpoint.
-        max_tokens: maximum number of tokens in a reply; null leaves it to the endpoint (``embedded``: 512).
+        temperature: None leaves it to the endpoint.
+        max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
-        seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
+        seed: the sampling seed of all its calls; None leaves it to the endpoint. Debates give each call its own.
 
     Raises:
         UserError: an unknown provider, a missing key or package.
@@ -186,7 +186,7 @@ def chat_class() -> Any:
 
     If a method in `EXPECTED_PARAMETERS` has changed in langchain-openai, returns langchain-openai's own `ChatOpenAI`.
     """
-    imported("openai.resources")  # otherwise imported on first use, which is not thread-safe
+    imported("openai.resources")  # now, because an import on first use is not thread-safe
     base = imported("langchain_openai").ChatOpenAI
     if changed := [
         name for name, known in EXPECTED_PARAMETERS.items() if parameters_of(getattr(base, name, None)) != known

@@ -37,11 +37,12 @@ counts fewer, the count replaces the estimate at once, because that is safer."""
 REPLY_RESERVE = 512
 """Tokens reserved for a reply without ``max_tokens``, but at most a quarter of the context."""
 CONTEXT_SHARE = 0.97
-"""The share of the context that prompts may fill, because tokens are estimated and endpoints add some per message."""
+"""The share that a prompt may fill of the context without the reply's tokens: tokens are estimated, and endpoints add
+some per message."""
 
 _PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 _HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}
-"""Read at import, because the event loop must not wait for a disk."""
+"""The contexts in the table of prices, by model; read at import, because the event loop must not wait for a disk."""
 
 _bytes_per_token: dict[str, float] = {}
 _learnt: dict[tuple[str, str], int] = {}
@@ -80,10 +81,10 @@ def bytes_per_token(model: str) -> float:
 
 
 def count_prompt(model: str, sent: int, tokens: int | None) -> None:
-    """Corrects the estimate by an endpoint's count.
+    """Corrects a model's estimated bytes per token by an endpoint's count of tokens.
 
     Args:
-        model: its name in the settings, provider:name.
+        model: the model's name in the settings, provider:name.
         sent: bytes of a prompt's texts, as `weight_of` counts them.
         tokens: the endpoint's count; None if it returned none.
     """
@@ -101,7 +102,7 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
 
     Args:
         model: its name in the settings, provider:name.
-        address: the endpoint's address; a context learnt from its refusals applies.
+        address: the endpoint's address; a context learnt from its refusals applies if it is smaller.
         setting: the user's value, which overrides the tables.
     """
     known = setting or listed_context(model)
@@ -179,7 +180,7 @@ def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: in
     """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
     If the endpoint names no context, the next prompt is shorter by one and a half times the excess tokens; if it does
-    not name these either, the next prompt is about half as long.
+    not name these either, or they are half of the prompt or more, the next prompt is about half as long.
 
     Args:
         model: its name in the settings, provider:name.

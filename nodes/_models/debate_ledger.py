@@ -116,7 +116,7 @@ class DebateLedger:
     """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
 
     def ordinal(self, call: Any, place: Any) -> int | list[int]:
-        """The number of other places of the run that made this call before this place, which is then recorded.
+        """Records a place of the run that makes a call; returns the number of places recorded for the call before it.
 
         A place is a step and its repetition. Calls of one place have the same ordinal, so that they share a reply.
         After replies of a person, the ordinal is a list of the number of replies and this number.
@@ -209,7 +209,7 @@ class DebateLedger:
         The first caller makes the call. If it is cancelled, one of the waiting callers makes it.
 
         Args:
-            hash: the call's key.
+            hash: the hash of the call's key.
             make: makes the call; its error is raised for every waiting caller, while later callers try again.
         """
         while (pending := self._pending.get(hash)) is not None:

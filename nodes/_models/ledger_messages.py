@@ -115,7 +115,7 @@ def message_of(value: Any) -> AIMessage:
     """The message from a value of `value_of`.
 
     Raises:
-        UserError: the entry is not a message.
+        UserError: the value is not a message.
     """
     try:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
@@ -141,7 +141,7 @@ def _key_message(message: BaseMessage) -> Any:
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:
-    """Parts of a ledger key: the model, its endpoint, and the parameters that its replies depend on."""
+    """The hashes of parts of a ledger key: the model, its endpoint, and the parameters that its replies depend on."""
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
     return _model_hashes(model.name, model.endpoint.base_url, *parameters)

@@ -94,7 +94,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
             yield chunk
 
     def _dict_for_compat(self) -> dict[str, Any]:
-        # langchain-core would switch warnings off and on around this, twice per call and for all threads.
+        # Replaces langchain-core's method, which switches warnings off and on, twice per call and for all threads.
         described: dict[str, Any] = self.asdict()
         return described
 
@@ -108,7 +108,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         return None if needs_sdk else self._line
 
 
-# langchain-core reads the signature at each call, and computing it takes a tenth of the call's time.
+# Computed once: langchain-core reads the signature at each call, and computing it takes a tenth of the call's time.
 generate: Any = OpenAICompatible._agenerate
 generate.__signature__ = inspect.signature(generate)
 

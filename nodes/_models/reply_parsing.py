@@ -129,7 +129,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
     """The outermost JSON objects of a text, in order, that are complete and not empty: bare, fenced or in prose.
 
     Nothing is repaired: an incomplete object and the objects inside it are ignored. The thoughts before an answer
-    (between ``<think>`` tags) are not read. It is fast for any text.
+    (between ``<think>`` tags) are not read. The search is fast for any text.
     """
     found: list[dict[str, Any]] = []
     thought = THOUGHT.match(text)

@@ -192,7 +192,7 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def count_earlier_steps(self, seed: int, place: Any) -> int:
-        """The number of other places of the run that used this seed before this place, which is then recorded.
+        """Records a place of the run that uses a seed; returns the number of places recorded for the seed before it.
 
         A place is a question, its step and its repetition. Calls of one place share the seed.
         """

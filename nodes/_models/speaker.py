@@ -231,8 +231,8 @@ class Speaker(Caller):
 
         Args:
             send: sends the conversation to the given chat model; called again for each retry.
-            messages: the conversation; ``send`` then also receives as much of it as the model accepts. If it is
-                empty, the ledger is not used.
+            messages: the conversation; ``send`` also receives as much of it as the model accepts. If it is empty,
+                ``send`` receives only the chat model, and the ledger is not used.
             tools: the tools on offer, as JSON values.
 
         Returns:
@@ -462,7 +462,7 @@ def own_response_format(reply: type[Reply]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def own_request_hashes(reply: type[Reply], structure: Structure) -> dict[str, str]:
-    """The parts of a ledger key for requests with the reply's own schema."""
+    """The hashes of the parts of a ledger key for requests with the reply's own schema."""
     request = reply_options(structure, own_response_format(reply))
     return hashes_of({"schema": request, "structured_output": "json_schema"})
 

@@ -42,7 +42,7 @@ class LeftOut(TypedDict):
     ``context`` is the model's context in tokens. ``evidence`` of ``of_evidence`` pieces were left out; ``ids`` are
     their ids, unless the prompt names them elsewhere; ``in_part`` pieces were shown in part. ``rounds`` are the numbers
     of the rounds that were left out, among ``of_rounds`` rounds. ``said`` is the number of reasons and arguments that
-    were shown in part.
+    were shown in part or left out.
     """
 
     context: int
@@ -106,7 +106,7 @@ class Warned(TypedDict):
 
 
 class Vote(TypedDict):
-    """An agent's final answer. Votes with the same answer have the same ``group``, which is null without an answer.
+    """An agent's answer as a vote. Votes with the same answer have the same ``group``, null without an answer.
 
     ``weight`` is the weight of the vote, if votes are weighted.
     """

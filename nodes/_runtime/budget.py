@@ -62,7 +62,8 @@ async def open_budget(
     Raises:
         UserError: the ceilings cannot pay even for the smallest decision; or cost is bounded, and a model has no price
             or the file of prices cannot be read.
-        BudgetExhausted: ceilings that several debates share cannot pay for the smallest decision.
+        BudgetExhausted: ceilings that several debates share, or the debate's own ceilings less the cost of lost calls,
+            cannot pay for the smallest decision.
     """
     bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
     if not (ceilings.bounded or any(most is not None for most in bounds.values())):
@@ -113,7 +114,7 @@ def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | No
 
 
 async def in_time(awaitable: Awaitable[T], name: str) -> T:
-    """Awaits the result of a search or of a local model until `max_seconds` is used up.
+    """Awaits a search or a local model until `max_seconds` leaves only the time reserved for the decision.
 
     Args:
         awaitable: it is cancelled if it takes too long.
@@ -141,7 +142,7 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 
 def calls_left() -> int:
-    """How many calls like the last one the running debate's ceilings pay for."""
+    """How many calls like the last one the running debate's ceilings pay for; 0 without ceilings."""
     return current_ceilings().affordable_calls()
 
 

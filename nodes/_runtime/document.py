@@ -78,7 +78,8 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
     The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
     Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a context or a ceiling,
-    and if the demonstration model took part. ``metrics`` count the citations of the whole debate and of the verdict.
+    and if the demonstration model or a fake model took part. ``metrics`` count the citations of the whole debate and of
+    the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):

@@ -142,7 +142,7 @@ def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
 
 
 def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
-    """The settings of a resumed debate: the run's own, else the settings that the debate was started with.
+    """The settings of a resumed debate: the run's own unless these are the defaults, else those of its start.
 
     LangGraph would silently use the defaults, such as another model. If the settings have no fields for prompts, the
     prompts that were edited at the start still apply.
@@ -221,7 +221,7 @@ class Node:
         writes: converts the step's writes and records to the state's keys; by default no change.
         moment: the moment at which it waits for a person; empty for other nodes.
         idle: takes the state and the settings; returns whether the step would do nothing. Edges of a `DebateGraph`
-            then lead past the node. By default it always does something.
+            then lead past the node. By default the step always runs.
         decides: takes the settings; returns the smallest call of each role that decides in this node, by role. For
             nodes that answer, the role is None.
     """
@@ -295,7 +295,11 @@ class Node:
         return settings
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
-        """Runs the step and returns its writes; raises a `UserError` if a key or a setting is missing."""
+        """Runs the step and returns its writes.
+
+        Raises:
+            UserError: the settings lack a field; without ``keeps_errors`` also if the state lacks a key.
+        """
         try:
             return await self.step(state if self.keeps_errors else StateKeys(state, self.called), run)
         except AttributeError as error:

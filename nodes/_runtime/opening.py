@@ -215,7 +215,7 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
 
 
 def options_to_replace_web(settings: Settings) -> str:
-    """Command-line options that replace `web` by another source; if no setting names `web`, only that source."""
+    """Command-line options that replace `web` by another source; if no setting names `web`, only the other source."""
     debaters = enumerate(getattr(settings, "debaters", ()))
     named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
     options = []

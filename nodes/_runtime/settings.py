@@ -179,7 +179,9 @@ class Settings(BaseModel):
         "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
     )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
-    attempts: int = Field(default=3, ge=1, le=10, description="Maximum number of requests per call, with the first.")
+    attempts: int = Field(
+        default=3, ge=1, le=10, description="Maximum number of requests per call, refused ones (HTTP 429) not counted."
+    )
     max_concurrency: int = Field(
         default=16, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
     )
@@ -187,7 +189,7 @@ class Settings(BaseModel):
         default=None,
         ge=1,
         le=1_000_000,
-        description="Maximum number of calls to one endpoint per minute; null: no limit.",
+        description="Maximum number of requests to one endpoint per minute; null: no limit.",
     )
     max_wait: float = Field(
         default=600.0,
@@ -338,7 +340,7 @@ class SourcesSettings(EvidenceSettings):
     )
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources to open."""
+        """The sources, and the fallbacks that may be used."""
         return (*self.sources, *self.usable_fallbacks(self.fallback))
 
 
@@ -357,7 +359,7 @@ class PoolSettings(SourcesSettings):
         return bool(self.sources) and self.retrieval == "once"
 
     def sources_to_open(self) -> tuple[Source, ...]:
-        """The sources to open."""
+        """The sources, and the fallbacks that may be used; none if there is no search."""
         return super().sources_to_open() if self.retrieval == "once" else ()
 
 

@@ -1,6 +1,6 @@
 """The state of a debate: the keys that nodes read and write, and the result document made of them.
 
-All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: reducers
+All values are plain JSON, so that every checkpointer stores them. Nodes may run at the same time: reducers
 (`moot.nodes._records.reducers`) merge parallel writes. Keys that several states have are declared once, with their
 reducers, and inherited; a key is declared twice only if its type differs, for example if a document always has the key
 and a step has it only sometimes.
@@ -235,7 +235,7 @@ class Verdict(DocumentHead, CheckedClaim):
     confidence_parts: Annotated[dict[str, float | None] | None, Field(description="The parts of the confidence.")]
     confidence_from: Annotated[
         str | None,
-        Field(description="The basis of the confidence, such as `2 of 3 votes`; if it is null, the reason."),
+        Field(description="The basis of the confidence, such as `2 of 3 votes`; without a confidence, the reason."),
     ]
     prediction_set: Annotated[
         list[str] | None,
@@ -287,7 +287,7 @@ class Verdict(DocumentHead, CheckedClaim):
     ]
     messages: Annotated[
         list[ChatMessage],
-        Field(description="The conversation, with the verdict as its last message; empty if there is none."),
+        Field(description="The conversation, with the verdict as its last message; empty outside of a conversation."),
         merge_messages,
     ]
     moot_version: Annotated[str, Field(description="The version of moot.")]
@@ -323,7 +323,7 @@ class SummaryStance(CheckedQuote):
 
 
 class ReaderSummary(TypedDict):
-    """A summary of a finished debate for readers. ``dropped`` counts sentences without a checked quote."""
+    """A summary of a finished debate for readers. ``dropped`` counts the model's sentences that were left out."""
 
     sentences: list[SummarySentence]
     stances: list[SummaryStance]

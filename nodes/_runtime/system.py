@@ -103,7 +103,7 @@ class Debate(DebateGraph):
             route: the router.
             to: the nodes that it may lead to.
             after: the node before it, if not ``open``.
-            reviewed: the node at which a person may review the results of ``after``, which must then run once.
+            reviewed: the node at which a person may review the results of ``after``, which must run only once then.
         """
         if reviewed:
             self._run_once.add(after)

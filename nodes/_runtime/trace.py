@@ -68,7 +68,7 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the runs of a turn and of the graphs around it; in a trial's phase, to every node's.
+    """Adds tags and metadata to the runs of a turn and of the graphs around it; in a trial's phase, to each node's run.
 
     For other nodes only the runs of calls have tags, because some of these nodes count their round only at its end.
     """

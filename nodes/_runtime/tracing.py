@@ -142,7 +142,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         guard_traces()
         if TASK_KEY in ((config or {}).get("configurable") or {}):
-            # otherwise ``astream_events`` would stream all of an inner graph's state
+            # without output keys, ``astream_events`` would stream all of an inner graph's state
             options.setdefault("output_keys", self.output_channels)
         parent = var_child_runnable_config.get()
         if not (session_in(config) or session_in(parent)):
@@ -278,7 +278,7 @@ def add_outcome(document: Mapping[str, Any]) -> None:
     add_metadata(run, debate_metadata(document) | outcome)
     if scores := list(scores_of(document)):
         sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING_THREAD, daemon=True)
-        sending.start()  # it may block on the server
+        sending.start()  # in a thread, because it may wait for the server
 
 
 SENDING_THREAD = "moot-scores"

@@ -20,8 +20,8 @@ class Citation(TypedDict):
     """A reference of an answer to its evidence.
 
     ``fabricated`` is true if the id was not among the evidence shown, ``verified`` if the quote is in
-    the evidence's stored text. ``start`` and ``end`` (exclusive) are its position in code points, else null.
-    ``text_hash`` names that text: ``sha256:`` and the digest of its UTF-8, null if unknown.
+    the evidence's stored text. ``start`` and ``end`` (exclusive) are the verified quote's position in that text, in
+    code points, else null. ``text_hash`` names the text: ``sha256:`` and the digest of its UTF-8, null if unknown.
     """
 
     evidence_id: str
@@ -102,7 +102,7 @@ class SearchOutcome(TypedDict, total=False):
 
 
 class SelectionFields(TypedDict, total=False):
-    """The selected items of a pool, by number, and selected numbers without an item."""
+    """The selected items of a pool, by number; ``dropped`` are numbers without an item or of items not shown."""
 
     selected: list[int] | None
     dropped: list[int]
@@ -411,7 +411,7 @@ class AnswerCount(TypedDict):
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with its best argument: the argument with most verified quotes; after a tie, the first of these.
+    """An answer with its best argument: the argument with most verified quotes; if several have as many, the first.
 
     ``quotes`` are its verified quotes. ``answer`` is null for agents without an answer.
     """
@@ -423,7 +423,7 @@ class MinorityAnswer(TypedDict):
 
 
 class Change(AnsweringAgent):
-    """An answer that differs from the same speaker's last one.
+    """An answer that differs from the same speaker's previous one.
 
     ``after`` names the agents that gave the new answer before; ``evidence_ids`` are the pieces that it quotes
     for the first time; unverified quotes do not count.

@@ -246,7 +246,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
     Args:
         then: the prompt after an agent's first answer; None if no agent answers twice.
         confidence: whether agents state a confidence.
-        heard: takes the state and the settings; returns the value of the placeholder ``heard``.
+        heard: takes the state and the settings; returns the placeholder ``heard`` with its value.
     """
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 

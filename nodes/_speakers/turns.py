@@ -65,20 +65,24 @@ def number_speakers(prefix: str) -> Any:
             given = [{}] * min(max(given, 0), 1000)
         return tuple(
             {**one, "name": one.get("name") or f"{prefix}-{i}"} if isinstance(one, Mapping) else one
-            for i, one in enumerate(as_mappings(given), 1)
+            for i, one in enumerate(as_mappings(given, ", or a number"), 1)
         )
 
     return BeforeValidator(add_names)
 
 
-def as_mappings(given: Any) -> list[Any]:
-    """The given speakers as a list of mappings.
+def as_mappings(given: Any, or_else: str = "") -> list[Any]:
+    """The given speakers as a list; models' names and declarations become mappings.
+
+    Args:
+        given: the speakers.
+        or_else: the end of the error's text: another form that the caller accepts.
 
     Raises:
         ValueError: ``given`` is not a list.
     """
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise ValueError("expected a list of objects or of models' names, or a number")
+        raise ValueError(f"expected a list of objects or of models' names{or_else}")
     plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
     return [{"model": one} if isinstance(one, str) else one for one in plain]
 
@@ -147,7 +151,7 @@ def new_turn(
         agent: the agent that takes it.
         step: the name of the step.
         number: counts from 1 if an agent takes a step several times in a round.
-        phase: the phase of a trial; else ``primary``.
+        phase: the phase of a trial or of a gate; else ``primary``.
         side: in a trial, the side for which the agent speaks.
     """
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}

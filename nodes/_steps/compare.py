@@ -64,7 +64,7 @@ def common_outcome(turns: Sequence[Turn]) -> Outcome:
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer of all voters, in the first voter's words; None if votes differ or an answer is missing.
+    """The answer of all voters, in the first voter's words; None without votes, or if they differ or one has no answer.
 
     Args:
         votes: one for each agent.
@@ -164,7 +164,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """The finding after a round of a debate that continues until all agree; round 0 has the first answers."""
+    """The finding after a round of a debate that ends if all agree; an agreement in round 0 is ``first_answers``."""
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"
@@ -243,7 +243,8 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
 
     Args:
         stable: takes the state and the settings; returns whether the scores of the last round's answers reach their
-            thresholds; the result goes into the round's record in ``round_log``. None if scores decide nothing.
+            thresholds. If the answers agree, the result goes into the round's record in ``round_log``. None if scores
+            decide nothing.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

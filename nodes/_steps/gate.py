@@ -63,7 +63,7 @@ def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> l
 
 
 def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
-    """Readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
+    """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
 
     Args:
         answers: their turns.

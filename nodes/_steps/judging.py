@@ -84,8 +84,8 @@ def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
     Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever gave an answer, the debate
-    fails; if a ceiling left too little to call them, the judge answers from the claim and the evidence instead. The
-    debate also fails if the judge gives no answer.
+    fails; if a ceiling left too little to call one of them, the judge answers from the claim and the evidence instead.
+    The debate also fails if the judge gives no answer.
 
     Args:
         prompt: the prompt's name.

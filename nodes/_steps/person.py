@@ -111,7 +111,7 @@ def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
 
 
 def question_to_person(state: State, moment: Moment, turn: Turn) -> str:
-    """The question to a person, in a sentence."""
+    """The question to a person, with the round, a trial's debate and the debater, if there are any."""
     who = state.get("debater", {}).get("name")  # type: ignore[attr-defined]
     phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
     parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)

@@ -160,7 +160,7 @@ def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
 
 
 def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
-    """The parts of a reply that checked quotes support.
+    """A reply's summary, without sentences that checked quotes do not support and stances of quotes not shown.
 
     A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its
     figures is in the quoted evidence, the claim or its date. If a quote has several stances, the first counts.

@@ -128,7 +128,9 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Sends every active agent to review each other's last answer. Agents without a valid answer are not reviewed.
+    """Sends every active agent to review the last answer of each other agent.
+
+    Agents without a valid answer are not reviewed.
 
     Args:
         to: the node.

@@ -143,7 +143,7 @@ async def faithfulness(
     claim: str = "",
     task: Task | None = None,
 ) -> Faithfulness:
-    """The share of a rationale's statements that its evidence supports: two calls, one after the other.
+    """The share of a rationale's statements that its evidence supports: at most two calls, one after the other.
 
     Args:
         rationale: the reasons of an answer.
@@ -234,7 +234,7 @@ async def closeness(
     """Embeds a text and other texts, and applies a formula to their vectors.
 
     Raises:
-        UserError, WorldError: the encoder failed, or its vectors have no direction.
+        UserError, WorldError: the encoder failed, or one of its vectors is zero or not finite.
     """
     vectors = await encoder.embed([text, *others])
     try:

@@ -50,7 +50,7 @@ async def sum_up(
 ) -> FinalReply:
     """The final answer from debaters' last answers (S4 3.2.2, Eq. 6): one call. It must be one of these answers.
 
-    If a reply has another answer (compared by `same_answer`), the call is made once more.
+    If the reply has none of these answers (`same_answer`), the call is made once more.
 
     Args:
         claim: the claim of the debate.
@@ -116,7 +116,7 @@ def undecided(state: DebateState) -> bool:
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether the answers of a round count as agreeing, by the judge's reply.
+    """Whether the answers of a round agree according to the judge's turn.
 
     Args:
         turns: the debate's turns.
@@ -127,7 +127,7 @@ def agreed_in(turns: Sequence[Turn], round: int) -> bool:
 
 
 def all_agreed(state: DebateState) -> bool:
-    """Whether the last round's answers agree, by their texts or by the judge's reply."""
+    """Whether the last round's answers agree according to the votes or to the judge's turn."""
     return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
 
 
@@ -135,8 +135,8 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with the role ``summariser``'s answer from the last round's answers.
 
     Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails; if a ceiling left too
-    little to call them, the summariser answers from the claim alone instead. The debate also fails if the summariser
-    returns no answer, or an answer that no debater gave.
+    little to call one of them, the summariser answers from the claim alone instead. The debate also fails if the
+    summariser returns no answer, or an answer that no debater gave.
 
     Args:
         prompt: the prompt's name.

@@ -78,7 +78,7 @@ def vote_node(
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
-        weigh: takes a vote with an answer and the settings; returns the vote's weight, or None if all are equal.
+        weigh: takes a vote with an answer and the settings; returns the vote's weight; None stands for 1.
         tie: the rule for ties; if it leaves no answer, the debate ends undecided.
         report: takes the state; returns entries for the debate's ``metrics``.
         contested: as for `majority`; if it leaves no answer, the debate ends undecided.

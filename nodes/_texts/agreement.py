@@ -1,7 +1,7 @@
 """The default confidence of a debate: the agreement of the answers with its verdict.
 
-It is an uncalibrated share. Systems that decide by votes use the winner's share of the votes; all others the share of
-the answers in all rounds that give the verdict.
+It is an uncalibrated share. Systems that decide by votes use the winner's share of the votes; all others use the
+share of answers, over all rounds, that give the verdict.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 
     Args:
         votes: the votes; a vote without a ``weight`` has weight 1.
-        group: the group.
+        group: the ``group`` of its votes.
 
     Raises:
-        ValueError: all votes with an answer have weight 0.
+        ValueError: all votes with an answer have weight 0, or no vote has an answer.
     """
     weights = [(vote["group"], vote.get("weight", 1.0)) for vote in votes if vote["group"] is not None]
     if not sum(weight for _, weight in weights):
@@ -39,14 +39,14 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 
 
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
-    """The number of answers in all rounds that give the verdict, and the number of all answers.
+    """How many answers of all rounds give the verdict, and how many answers there are.
 
     The answers of one group in a round count as the same: if one of them is the verdict, all of them count.
 
     Args:
         task: the form of an answer.
         rounds: the debate's ``round_log``; records without votes do not count.
-        verdict: an answer.
+        verdict: the verdict, as an answer of the task.
     """
     same = given = 0
     for record in rounds:
@@ -84,11 +84,11 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The confidence of a finished debate, as in its document; null if there is none, with the reason.
 
-    A confidence from the system itself stays, except a share of votes without a verdict. If answers of several rounds
-    are known, the share of them that gives the verdict is among the parts.
+    A confidence from the system itself stays; only a share of votes is dropped if there is no verdict. If answers of
+    several rounds are known, the share of them that gives the verdict is among the parts.
 
     Args:
-        state: a debate's state, with its ``answer`` as in its document.
+        state: a debate's state; its ``answer`` is None if the verdict is an abstention.
     """
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
     if answer is None:  # a panel may have a confidence in a verdict for which the task has no label

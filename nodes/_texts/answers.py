@@ -156,7 +156,7 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The spellings of labels: folded, and as options (`normal_option`)."""
+    """Labels by their spellings: folded, and normalised as options (`normal_option`)."""
     task: Task = json.loads(task_json)
     options = {normal_option(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {normal_option(label): label for label in task["labels"]}
@@ -308,7 +308,7 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The only number in a text in its canonical spelling, with its unit if that is in `UNITS`.
+    """The only number in a text, in its canonical spelling, with its unit if that is in `UNITS`.
 
     None in the same cases as `read_number`.
     """
@@ -322,7 +322,7 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: numerator and denominator; empty if it is none of `UNITS`."""
+    """The unit of the only number in a text: numerator and denominator; empty without one of `UNITS`."""
     found = _find_number(text)
     return () if found is None else _unit_of(found)
 
@@ -404,7 +404,7 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def normal_text(text: str) -> str:
-    """A short answer without case, Latin, Greek or Cyrillic accents, leading article, or punctuation without meaning.
+    """A short answer without case, accents (Latin, Greek, Cyrillic), a leading article and punctuation without meaning.
 
     Signs and characters between digits stay, because two texts that become equal count as the same answer without a
     further check, while a difference only costs a check.
@@ -419,7 +419,7 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression without layout, signs such as % and a leading "x =" (similar to MATH's comparison)."""
+    """A LaTeX expression without layout, a leading "x =", and signs such as % (similar to MATH's comparison)."""
     shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)

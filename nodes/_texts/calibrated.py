@@ -225,7 +225,7 @@ def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0)
     """The share of debates (the labelled ones and this one) whose nonconformity is at least ``score``, in [0, 1].
 
     Args:
-        scores: their scores, each with its frequency.
+        scores: the nonconformity scores of the labelled debates, each with its frequency.
         score: 1 - the share of a label (`label_shares`).
         tie: the weight of debates with the same score: 1, or drawn from [0, 1] for exact coverage.
     """
@@ -283,7 +283,7 @@ def calibrated(
     Args:
         calibration: from its file.
         document: the debate's document.
-        done: whether the debate is finished; if not, only the calibration itself is returned.
+        done: whether the debate is finished; if not, only ``calibration`` is returned.
     """
     if calibration is None:
         return {}

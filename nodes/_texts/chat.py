@@ -26,7 +26,7 @@ class ChatMessage(TypedDict):
 
 
 def merge_messages(old: list[Any], new: Any) -> list[Any]:
-    """Joins two lists of messages; None adds nothing."""
+    """Appends a message or a list of messages; None adds nothing."""
     return [*old, *(new if isinstance(new, list) else [] if new is None else [new])]
 
 
@@ -71,6 +71,6 @@ def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
 
 
 def conversation_update(messages: Any, text: str) -> list[dict[str, Any]]:
-    """The message that a debate adds to its conversation; empty if the debate was not started in a conversation."""
+    """A list with the message that a debate adds to its conversation; empty if this has no unanswered question."""
     asked = unanswered_question(read_messages(messages)) is not None
     return as_plain_values([AIMessage(text, id=str(uuid4()))]) if asked else []

@@ -73,7 +73,7 @@ def _example_kind(task: Task) -> str:
 
 
 def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """A function that returns the value of the placeholder ``demonstrations``, by the setting of that name."""
+    """A function that returns the placeholder ``demonstrations``, with as many examples as the setting of that name."""
 
     def values(state: DebaterState, settings: Any) -> dict[str, str]:
         return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}

@@ -13,7 +13,7 @@ SpeakerKey = tuple[str, int | None]
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:
-    """The dissent in a debate: agents with another answer than the verdict, and changes of answers.
+    """The dissent in a debate: its votes, agents with another answer than the verdict, and changes of answers.
 
     The agents are the judges of a panel, if one decided; else the agents that answered.
 
@@ -53,7 +53,7 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _answers_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """Last answers by the group of their votes; the key of the verdict's group is an empty text."""
+    """Each speaker's last turn, by the group of its vote; the key of the verdict's group is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for speaker, turn in last.items():
@@ -89,7 +89,7 @@ def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
-    """Answers that differ from the same speaker's last one, in order; empty if answers are in words."""
+    """Answers that differ from the same speaker's last one, in order; empty unless answers are labels or numbers."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []

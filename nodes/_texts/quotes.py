@@ -26,7 +26,7 @@ LONGEST_SHOWN = 80
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models exchange them inside JSON."""
 DOUBLE_MARKS = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
-"""Marks of two or more strokes. After a figure they differ from a single stroke, because 5″ is not 5′."""
+"""Marks of two or more strokes. After a digit they differ from a single stroke, because 5″ is not 5′."""
 PRIMES = frozenset("″‶‴‷⁗")
 """Double marks that differ from a single stroke anywhere."""
 HYPHENS = frozenset("-‐‑－﹣")
@@ -53,7 +53,7 @@ WORD = re.compile(
 
 @dataclass(frozen=True)
 class FoldedText:
-    """A text normalised for comparison, with the part of the original text for each character.
+    """A text normalised for comparison, with the offsets of each character in the original text.
 
     In ``text`` every dash is ``—`` and every hyphen ``-``, because only a hyphen joins two words.
     """
@@ -171,7 +171,7 @@ def _folded_char(char: str) -> str:
 
 
 def _decomposed(char: str) -> str:
-    """A character as letters and accents: ligatures and wide forms become plain letters, figures stay."""
+    """A character as letters and accents: ligatures and wide forms become plain; forms such as ² stay."""
     plain = unicodedata.normalize("NFKD", char)
     other = unicodedata.decomposition(char).startswith(NOT_PLAIN) or " " in plain
     if other or (not char.isdecimal() and any(map(str.isdigit, plain))):

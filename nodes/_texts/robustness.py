@@ -21,7 +21,7 @@ SHORTEST_WORD = 4
 FEWEST_WORDS = 3
 """Minimum number of words that two quotes must have in common."""
 MOST_NAMES = 3
-"""Maximum number of origins that a sentence names."""
+"""Maximum number of origins that a sentence names, and of sentences about pairs."""
 LONGEST_NAME = 80
 """Number of characters after which an origin's name is cut in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
@@ -31,10 +31,11 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 class Check(TypedDict):
     """A repetition of the deciding step.
 
-    ``kind`` names its evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all but a
-    ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``. ``without`` names the
-    removed origins, ``evidence_ids`` the other evidence, in order; ``turns_left_out`` counts answers that cite only
-    removed origins. ``same`` says whether the answer is the verdict; null without an answer, and ``outcome`` says why.
+    ``kind`` names its evidence: ``all`` (for comparison, if neither a judge nor ``rag``'s answer decided), all but one
+    ``origin``, all but a ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``.
+    ``without`` names the removed origins, ``evidence_ids`` the other evidence, in order; ``turns_left_out`` counts the
+    answers that the judge was not shown, because they cite only removed origins. ``same`` says whether the answer is
+    the verdict; null without an answer, and ``outcome`` says why.
     """
 
     kind: Literal["all", "origin", "pair", "reversed", "no_evidence"]
@@ -134,7 +135,7 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
     Args:
         step: the repeated step.
         checks: the checks that were made.
-        not_asked: the number of checks left out because of limits.
+        not_asked: the number of checks that ``robustness_calls`` left out.
     """
     single = [one for one in checks if one["kind"] == "origin"]
     falls = [one["without"][0] for one in single if one["same"] is False]

@@ -30,9 +30,9 @@ from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 EVIDENCE_SHARE = 0.25
 """The share of a prompt that is reserved for evidence: rounds are left out before evidence gets less."""
 FEWEST_PART_BYTES = 400
-"""Minimum number of bytes of a piece of evidence that is shown in part."""
+"""Minimum number of bytes allotted to a piece of evidence that is shown in part."""
 FEWEST_REASONS_BYTES = 160
-"""Number of bytes of each text of reasons or arguments that are always shown."""
+"""No text of reasons or arguments is limited to fewer bytes."""
 TAIL = 1200
 """Characters at the end of a part that are searched for the end of a sentence."""
 TRIES = 10
@@ -60,8 +60,8 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 class Unit:
     """A part of a text that may be left out, from ``start`` to ``end`` (exclusive) in its text.
 
-    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is the debate of a round in a
-    record.
+    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is ``first`` or ``second``: the
+    debate of a round in a trial's record.
     """
 
     kind: Literal["evidence", "round"]
@@ -81,10 +81,10 @@ class ShortenedTexts:
         texts: the shortened texts, as many as before.
         evidence_left_out: number of pieces left out.
         in_part: number of pieces shown in part.
-        of_evidence: number of all pieces.
+        of_evidence: number of all pieces; 0 if the texts were not too long.
         rounds_left_out: the rounds left out, by number.
-        of_rounds: number of all rounds.
-        reasons_cut: number of reasons and arguments shown in part.
+        of_rounds: number of all rounds; 0 if the texts were not too long.
+        reasons_cut: number of reasons and arguments shown in part or, by `drop_elements`, left out.
         ids: ids of the pieces left out, unless remaining turns cite them.
         size: bytes of the texts; more than the limit if even the shortest version is longer.
     """
@@ -146,9 +146,10 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
-    """Leaves out whole elements of texts that are still too long: evidence from the last, then the rest from the first.
+    """Leaves out whole elements of texts that are still too long.
 
-    Possibly only the claim and the text around it remain. Used for decisions for which little budget is left.
+    Evidence is left out first, beginning with the last piece, then the other elements in order. Possibly only the claim
+    and the text around it remain. Used for decisions for which little budget is left.
 
     Args:
         made: from `shorten`.
@@ -230,7 +231,8 @@ def _size(unit: Unit) -> int:
 def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
     """Bytes for each piece shown, the best first; a piece shown in part gets fewer bytes than it has.
 
-    ``only_cited`` is the id of the cited piece if only one is cited, else empty: a verdict depends on its text.
+    ``only_cited`` is the id of the only cited piece, else empty. This piece may get all the space, because a verdict
+    depends on its text.
     """
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2
@@ -295,7 +297,7 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """Finds the maximum bytes of a text of reasons that saves ``over`` bytes in all.
+    """Finds the maximum bytes of a text of reasons that saves ``over`` bytes in all, or as many as possible.
 
     Returns this maximum, the bytes saved, and the number of texts cut.
     """
@@ -362,7 +364,7 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """The unit of an element; the unit of an answer begins at the heading of its round, a piece has no position yet."""
+    """An element's unit, if it has one. An answer's begins at the heading of its round; a piece has no position yet."""
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:

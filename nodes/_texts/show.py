@@ -267,8 +267,8 @@ def show_why(
 
     Args:
         votes: the votes of the last round.
-        low: None if the answers are not the same. Else the scores that are too low to end the debate: debater, score,
-            its value and its threshold. Empty if there are none, and the next round is held anyway.
+        low: None if the answers are not the same. Else the scores that are too low to end the debate, each with its
+            debater, name, value and threshold. Empty if there are none, and the next round is held anyway.
         unsupported: statements that lower a faithfulness score, each with its debater.
     """
     lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]

@@ -120,12 +120,12 @@ def make_task(
     Args:
         name: a name in the list of ``moot tasks``; by default ``choice`` if there are options, ``labels`` if there are
             labels, else ``fever``.
-        labels: for ``labels``: the possible answers, as a list or with their meanings.
+        labels: for the task ``labels``: the possible answers, as a list or as a mapping to their meanings.
         options: for multiple choice: the options; the answers are their letters, from A.
         claim: the claim; a question mark at its end makes it a question.
 
     Raises:
-        UserError: the task is unknown, or labels or options do not fit it, or are empty.
+        UserError: the task is unknown, or labels or options do not fit it or are invalid.
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options must be lists of texts.", kind="invalid_task")
@@ -170,10 +170,11 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script. Marks that enclose the whole text are ignored.
+    """Whether a text ends with a question mark of any script.
 
-    A quoted question at the end of a sentence does not make the sentence a question. In Greek a semicolon is a question
-    mark. Armenian has its mark on the question word, anywhere in the sentence.
+    Brackets, quotation marks and `AROUND_QUESTION` are ignored around the whole text. A quoted question at the end of a
+    sentence does not make the sentence a question. In Greek a semicolon is a question mark. Armenian has its mark on
+    the question word, anywhere in the sentence.
     """
     body = text.strip(AROUND_QUESTION)
     while len(body) > 1 and _is_pair(body[0], body[-1]):
@@ -298,7 +299,7 @@ WITHOUT_EVIDENCE = {
     **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
     _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
 }
-"""Meanings of labels in prompts without evidence."""
+"""For each meaning of a label: its wording in prompts without evidence."""
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
@@ -306,8 +307,8 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
 
     Args:
         task: the task.
-        evidence: whether the prompt shows evidence.
-        pool: whether the prompt shows evidence, but the reader's knowledge counts as well.
+        evidence: whether the answer is to follow from evidence; else labels have the meanings in `WITHOUT_EVIDENCE`.
+        pool: whether evidence and the reader's knowledge count; an answer in words may abstain if neither tells it.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
@@ -440,12 +441,12 @@ def _wording(
 
 
 def unsettled_label(task: Task) -> str | None:
-    """The label for unsettled evidence; None if the task has none."""
+    """The label for unsettled evidence; None if the task has no such label."""
     written = set(map(fold_label, UNSETTLED))
     meant = {OPEN, _PUBMEDQA[2][1]}
     return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
 
 
 def full_answer(task: Task, answer: str) -> str:
-    """An answer that can be read alone: an option's letter with its text."""
+    """An answer that can be read alone: an option's letter with its text; other answers unchanged."""
     return f"{answer} ({task['meanings'][answer]})" if _has_letters(task) and answer in task["meanings"] else answer

@@ -127,7 +127,7 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
         start = several if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
         warn("fabricated_citations", f"{start} evidence that was not shown.")
     if len(found := verdict_origins(document)) == 1:
-        warn("single_origin", f"All citations of the verdict are of one origin: {found[0]}.")
+        warn("single_origin", f"All verified citations of the verdict are of one origin: {found[0]}.")
     return warned
 
 
@@ -153,7 +153,7 @@ def _was_to_find_evidence(document: DebateState | dict[str, Any]) -> bool:
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings shown with the verdict, of the kinds in `CAVEATS`; warnings that rounds repeat only once.
+    """The warnings shown with the verdict, of the kinds in `CAVEATS`; a warning that several rounds gave is shown once.
 
     Args:
         document: a result document, possibly incomplete.

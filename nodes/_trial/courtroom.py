@@ -299,7 +299,8 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
     """Whether the court is asked to close the debate after this round: only if its ruling could be the stop reason.
 
-    Its ruling cannot be the stop reason before ``min_rounds``, or if novelty is exhausted, which has priority.
+    Its ruling cannot be the stop reason without progressive retrieval, before ``min_rounds``, or if novelty is
+    exhausted, which has priority.
 
     Args:
         state: the state of the debate in court.

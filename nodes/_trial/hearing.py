@@ -51,7 +51,7 @@ TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
     advice="the critic's advice for the side after the last round.",
     flaws="the weaknesses that the side found in its own case after the last round.",
     stance="how the side would now present its case.",
-    verified_quotes="whether an argument without a verified quote is refused.",
+    verified_quotes="whether an argument without a verified quote is refused, if there are exhibits.",
 )
 async def argue(
     claim: str,

@@ -244,7 +244,7 @@ def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def searcher(name: str, settings: Any) -> dict[str, Any]:
-    """The speaker that searches the trial's sources."""
+    """The declaration of a speaker that searches the trial's sources."""
     return {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
 
 

@@ -66,8 +66,8 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
             covers unsettled claims).
 
     Raises:
-        UserError: the task has no label for a true claim or for a false one, several labels fit one verdict, or a label
-            in the settings is not a label of the task or belongs to another verdict.
+        UserError: the task has no label for a true claim or for a false one, several labels fit one verdict,
+            SUPPORTED and NOT SUPPORTED have the same label, or a label in the settings is not a label of the task.
     """
     given = given or {}
     known = set(map(fold_label, task["labels"]))
@@ -325,7 +325,7 @@ def confidence_of(
     consensus_weight: float = CONSENSUS_WEIGHT,
     quality_weight: float = QUALITY_WEIGHT,
 ) -> dict[str, Any]:
-    """The confidence in a verdict, with its parts."""
+    """The confidence in a verdict, with its parts, and its basis in words."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     analysis = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)

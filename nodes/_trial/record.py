@@ -36,7 +36,7 @@ def fitting_exhibits(
 ) -> tuple[list[Evidence], list[Evidence]]:
     """The exhibits that fit into ``room`` tokens, and the exhibits left out, both in their given order.
 
-    Uncited exhibits are left out first, then cited ones; both from the end, so that the lowest weights go first.
+    Uncited exhibits are left out first, then cited ones; of both, those at the end of ``pieces`` first.
 
     Args:
         pieces: in the order of `panel_exhibits`.
@@ -110,7 +110,7 @@ def show_debate(turns: Iterable[Turn], phase: str) -> str:
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
-    """Each side's searches by round, with their results."""
+    """Each side's searches by round: the query, the numbers of results, and their novelty."""
     lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
 

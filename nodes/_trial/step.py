@@ -100,8 +100,8 @@ class Step(Generic[R]):
     ) -> Node:
         """A node that writes the reply into a turn.
 
-        Without a usable reply the fields are null and ``outcome`` says why; if the model cannot be reached, there
-        is also a warning.
+        Without a usable reply ``citations`` are empty, the other fields are null, and ``outcome`` says why; if the
+        model cannot be reached, there is also a warning.
 
         Args:
             ask: makes the call.

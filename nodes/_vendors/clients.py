@@ -70,7 +70,7 @@ def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, An
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
-        # langchain-anthropic's own client is shared by all event loops, and fails in the second one.
+        # Replaces langchain-anthropic's own client, which all event loops share and which fails in the second one.
         vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
             api_key=given["api_key"],
             base_url=given["base_url"],

@@ -96,7 +96,7 @@ def kind_of(file: Path) -> Kind | None:
 
     Raises:
         OSError: it cannot be read.
-        UnreadableDocument: its kind is not supported.
+        UnreadableDocument: its kind is not supported, or not the one that its name states; or it is empty or damaged.
     """
     with file.open("rb") as opened:
         start = opened.read(4096)
@@ -161,8 +161,9 @@ def encoding_marked(content: bytes) -> str | None:
 
 
 def decoded(content: bytes) -> str:
-    """Decodes a text with the first encoding that fits: the byte order mark's, UTF-8, the HTML declaration's, or an
-    encoding guessed from the text.
+    """Decodes a text with the first encoding that fits.
+
+    These are tried in order: the byte order mark's, UTF-8, the HTML declaration's, and one guessed from the text.
 
     Raises:
         UnreadableDocument: its encoding cannot be found.

@@ -58,10 +58,10 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
 
 
 async def client_alone(at_once: int, latency: float) -> None:
-    """Print how long the chat model's client takes for five rounds of calls, without a debate."""
+    """Print the time of five rounds of calls by the chat model's client, without a debate, relative to the latency."""
     chat = (await open_chat_model("openai:stub-alone")).chat
     prompt = "a word " * 300  # about as long as a prompt of a debate
-    for _ in range(2):  # the first round loads modules and caches
+    for _ in range(2):  # the first time loads modules and caches
         started = time.perf_counter()
         for number in range(5):
             await asyncio.gather(*(chat.ainvoke(f"{number} {call} {prompt}") for call in range(at_once)))

@@ -47,7 +47,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def claims(folder: Path, count: int) -> Path:
-    """A file of claims in FEVER's format."""
+    """Write a file of claims in FEVER's format; return its path."""
     path = folder / "fever.jsonl"
     lines = [
         json.dumps(

@@ -1,8 +1,8 @@
 """How the cost of a debate grows with the number in flight: wall and processor time, memory.
 
-The debates are Tool-MAD's, with three disputed rounds: with a `max_concurrency` too high to matter, and with the
-default. For comparison, Du et al.'s debate is written directly on AsyncOpenAI. Each row is measured in a new process,
-on the scripted endpoint.
+The debates are Tool-MAD's, with three disputed rounds: with a `max_concurrency` too high to matter and, for 64 at
+once, also with the default. For comparison, Du et al.'s debate is written directly on AsyncOpenAI. Each row is measured
+in a new process, on the scripted endpoint.
 
     python -m tests.benchmarks.growth [--latency-ms 50] [--runs 1] [--json FILE]
 """

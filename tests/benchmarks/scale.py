@@ -33,7 +33,7 @@ WAYS = {
 }
 """For each way: its description, the number of debates or calls, and how many run at once."""
 MOST_TIMES, MOST_MS = 4.0, 1.3
-"""Limits for Tool-MAD in moot: wall time relative to bare aiohttp, processor time per call."""
+"""Limits for Tool-MAD in moot: wall time relative to bare aiohttp, milliseconds of processor time per call."""
 BUSY = 0.9
 """Above this share of a core, the endpoint limits the speed."""
 

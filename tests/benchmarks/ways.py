@@ -1,7 +1,7 @@
-"""Make model calls in one of several ways, in a new process, with a fixed number of them at the same time.
+"""Run debates or single calls in one of several ways, with a fixed number of them at the same time.
 
-It runs with Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
-growth.py start both), and prints the figures as one line of JSON.
+scale.py and growth.py start the endpoint of OPENAI_BASE_URL, and this program in a new process for each measurement. It
+runs with Python's default settings, by a plain `asyncio.run`, and prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -45,7 +45,7 @@ async def bare_aiohttp(_: Settings) -> AsyncIterator[RunOne]:
 
 
 async def by_moot(graph: str, settings: Settings) -> RunOne:
-    """Debates of a graph in moot."""
+    """A function that runs debates of a graph in moot."""
     from moot.graphs import load_graph
 
     system = load_graph(graph)

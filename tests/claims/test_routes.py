@@ -1,4 +1,4 @@
-"""Routes of the page: documents as texts, edited claims as a table, and a table's rows."""
+"""Routes of the page that finds claims: documents as texts, edited claims as a table, and a table's rows."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ IDS = {title: evidence_id("Shelf", text) for title, text in TEXTS.items()}
 
 
 class Shelf(BaseRetriever):
-    """A source that finds the pieces that a query names: ``#Balance``; for other queries it finds three pieces."""
+    """A source that finds the pieces named in a query (``#Balance``), or else three pieces; it fails for ``#Down``."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         named = re.findall(r"#(\w+)", query) or ["Definition", "Custody", "Football"]
@@ -55,7 +55,7 @@ def rule(role: str, match: str = "", times: int | None = None, **fields: Any) ->
 
 
 def counsel(role: str, side: str, field: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """The counsel's reply for a side, to the prompt for this field."""
+    """A rule: the reply of a counsel who speaks for this side, to the prompt that asks for this field."""
     return rule(role, f"counsel for the {side}.*`{field}`", times, **fields)
 
 

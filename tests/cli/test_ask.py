@@ -35,7 +35,7 @@ def test_the_end_of_input_leaves_the_debate_interrupted() -> None:
     assert document["evidence"]
 
 
-def test_the_work_of_a_waiting_agent_is_kept_when_another_ends() -> None:
+def test_an_interrupted_debate_keeps_the_work_of_waiting_and_finished_agents() -> None:
     debaters = '[{"name":"news","retriever":"bm25:demo-news"},{"name":"plain"}]'
     command = [*VERIFY, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
     done = moot(*command, "--ask", "evidence", "--json")

@@ -177,7 +177,7 @@ def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: 
     assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
 
 
-def test_an_indexed_corpus_is_read_by_a_debate(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_corpus_is_encoded_once_and_read_by_a_debate(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-scorer", "fields": {"statements": []}}])
     file = tmp_path / "notes.jsonl"
     file.write_text('{"id": "a", "title": "Bridge", "text": "The bridge opened in 1932.", "source": "Notes"}\n')
@@ -238,7 +238,7 @@ def test_graphs_settings_and_the_schema_are_listed() -> None:
         (None, None),
     ],
 )
-def test_labels_may_contain_commas(text: str | None, labels: list[str] | None) -> None:
+def test_labels_are_given_as_csv_or_json(text: str | None, labels: list[str] | None) -> None:
     assert parse_labels(text) == labels
 
 

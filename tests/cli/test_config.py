@@ -1,6 +1,4 @@
-"""Settings for every command: the configuration file, the environment, a named `.env` file; and the first
-commands of a new user.
-"""
+"""Settings from the configuration file, the environment and a named `.env` file; help, suggestions, the terminal."""
 
 from __future__ import annotations
 
@@ -68,7 +66,7 @@ def test_a_preset_overrides_the_configuration(monkeypatch: pytest.MonkeyPatch) -
     assert "OPENAI_API_KEY is not set" in moot("verify", CLAIM, "--preset", "paper").stderr
 
 
-def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
+def test_configured_numbers_and_graphs_are_used_and_the_file_is_private(own_home: Path) -> None:
     assert moot("config", "set", "budget", "9000").returncode == 0
     assert moot("config", "set", "max_seconds", "90.5").returncode == 0
     assert moot("config", "set", "graph", "standard_prompting").returncode == 0
@@ -122,7 +120,7 @@ def test_errors_of_an_invalid_configuration_file_name_the_file(text: str, messag
     assert (done.returncode, message in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
 
 
-def test_keys_come_from_a_file_that_is_named(
+def test_only_a_named_env_file_is_read_and_the_environment_overrides_it(
     own_home: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub([{"status": 401}])
@@ -151,7 +149,7 @@ def test_an_error_about_an_invalid_value_names_its_environment_variable(monkeypa
         value_of("model")
 
 
-# --- first commands -------------------------------------------------------------------------------------------------
+# --- help, suggestions, the terminal ---------------------------------------------------------------------------------
 
 
 def test_version_and_help_are_printed() -> None:
@@ -172,7 +170,7 @@ def test_version_and_help_are_printed() -> None:
         (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
     ],
 )
-def test_misspelt_values_and_options_get_a_suggestion(words: tuple[str, ...], message: str) -> None:
+def test_misspelt_values_and_settings_get_a_suggestion(words: tuple[str, ...], message: str) -> None:
     done = moot(*CONTROL, *words)
     assert (done.returncode, message in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 

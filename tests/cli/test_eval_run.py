@@ -1,4 +1,4 @@
-"""Flags of `moot eval run`, and the wording of failures."""
+"""``--set`` and ``--corpus`` of ``moot eval run``, and the grouping of equal failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_dotted_key_changes_one_value_within_the_graphs_default() -> None:
     found = settings_of(["debaters.1.retriever=bm25:mine", "rounds=2"], "mine", ["tool_mad", "rag"])
     assert found["debaters"] == [debaters[0], debaters[1] | {"retriever": "bm25:mine"}]
     assert (found["corpus"], found["rounds"]) == ("mine", 2)
-    assert settings_of(["corpus=other"], "mine", []) == {"corpus": "other"}  # --set overrides it, as elsewhere
+    assert settings_of(["corpus=other"], "mine", []) == {"corpus": "other"}  # --set overrides --corpus, as elsewhere
 
 
 def test_a_dotted_key_is_refused_if_the_graphs_defaults_differ() -> None:

@@ -39,7 +39,7 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     out = tmp_path / "bats.html"
     assert moot("report", own[:10], "--out", str(out)).returncode == 0
     assert "Bats &lt;b&gt;fly&lt;/b&gt;." in out.read_text("utf-8")
-    assert "several" in moot("show", "2").stderr.lower()
+    assert "several" in moot("show", "2").stderr.lower()  # ids begin with the date
     assert moot("delete", own, typed="n\n").returncode != 0
     assert moot("delete", own, "--yes").stdout == f"Deleted: {own}\n"
     assert [entry["claim"] for entry in json.loads(moot("list", "--json").stdout)] == ["Eggs are laid."]
@@ -47,7 +47,7 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert own not in moot("ledger", "--json").stdout
 
 
-def test_an_invalid_value_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_moot_history_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HISTORY", "maybe")
     done = moot(*CONTROL, "Eggs.")
     assert done.returncode == 2
@@ -57,7 +57,7 @@ def test_an_invalid_value_is_refused_before_the_first_call(monkeypatch: pytest.M
         debates.history_is_on()
 
 
-def test_the_suffix_of_the_out_option_selects_the_format(tmp_path: Path) -> None:
+def test_out_selects_the_format_by_suffix_and_report_refuses_invalid_input(tmp_path: Path) -> None:
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr

@@ -156,7 +156,7 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
         assert "has more than" in moot("ledger", "import", file).stderr
 
 
-def test_one_debate_is_deleted(home: Path) -> None:
+def test_one_debate_is_deleted_unless_it_is_running(home: Path) -> None:
     assert "entries: 2." in moot("ledger", "delete", "11").stdout
     assert [debate["id"][0] for debate in json.loads(moot("ledger", "--json").stdout)] == ["2"]
     missing = moot("ledger", "delete", "11")
@@ -169,7 +169,7 @@ def test_one_debate_is_deleted(home: Path) -> None:
     assert (running.returncode, "is running" in running.stderr) == (2, True)
 
 
-def test_prune_removes_calls_and_the_rows_without_a_document(home: Path) -> None:
+def test_prune_all_removes_all_calls_and_the_debates_without_a_document(home: Path) -> None:
     assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
     assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
     left = json.loads(moot("ledger", "--json").stdout)

@@ -103,7 +103,7 @@ def test_a_document_that_could_not_be_written_costs_no_further_calls(start_stub:
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)  # otherwise the command ends after its check that the file is writable
+    writer = os.open(pipe, os.O_WRONLY)  # without it, the command's check of the file would already end `select`
     fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document, so its writer blocks
     first = start([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
@@ -135,7 +135,7 @@ def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
     code, done, stderr = run_debate("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
     code, another, _ = run_debate(*ONCE, "--set", "max_calls=3")
-    assert (code, another["id"] != failed["id"]) == (0, True)  # the failed debate has ended
+    assert (code, another["id"] != failed["id"]) == (0, True)  # the failed debate is finished, so a new one starts
 
 
 ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']

@@ -311,7 +311,7 @@ def test_a_tie_in_cortex_debate_leaves_no_verdict(start_stub: StartStub, capsys:
     assert "Verdict: none, as no answer has the most votes (max_rounds)" in lines
 
 
-def test_only_some_of_many_reasons_are_printed() -> None:
+def test_only_some_of_many_reasons_are_printed_and_equal_ones_once() -> None:
     votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
     key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
     document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C at several moments of ``moot verify``: it writes the document and prints a message."""
+"""SIGTERM and Ctrl-C at several moments: ``moot verify`` writes its document, and stopped commands print a message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ run()
 """
 
 IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""As a shell script does for the commands that it starts in the background."""
+"""Makes a process ignore SIGINT, as a shell script does for the commands that it starts in the background."""
 
 
 def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
@@ -114,7 +114,7 @@ def test_a_signal_while_the_debate_waits_for_a_person_stops_the_debate(
     assert check_stopped(process, out, number)["evidence"]
 
 
-def test_a_second_ctrl_c_ends_at_once(start_stub: StartStub) -> None:
+def test_a_second_ctrl_c_ends_the_command_at_once(start_stub: StartStub) -> None:
     start_stub()
     process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_loop"]')
     read_until(process, blocking.ASKED)
@@ -126,7 +126,7 @@ def test_a_second_ctrl_c_ends_at_once(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize(("number", "first"), [(signal.SIGTERM, ""), (signal.SIGINT, ""), (signal.SIGTERM, IGNORED)])
-def test_every_stopped_command_prints_a_message(number: signal.Signals, first: str) -> None:
+def test_a_command_stopped_during_its_imports_prints_a_message(number: signal.Signals, first: str) -> None:
     program = [sys.executable, "-c", first + AT_IMPORT.format(module="moot.cli.tables", signal=int(number))]
     done = subprocess.run([*program, "tasks"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (128 + number, "moot: interrupted.\n")

@@ -78,7 +78,7 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
             break
     assert stderr == ""
     calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
-    assert len(calls) == len(document["calls"]) == 6
+    assert len(calls) == len(document["calls"]) == 6  # three agents, two rounds
     assert all(run["end_time"] for run in collector.runs.values())
 
 

@@ -228,7 +228,7 @@ def test_panels_of_other_sizes_and_ablations_are_shown(
         assert not any(words in line for line in lines if line.startswith("  ")), words
 
 
-def test_the_reason_for_a_missing_answer_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_inconclusive_verdict_is_explained(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     open_verdicts = [judges(number, "INCONCLUSIVE", 3, 3, 3) for number in (1, 2)]
     start_stub([*open_verdicts, *SCRIPT])
     given = {"labels": ["true", "false"]}

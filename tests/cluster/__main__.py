@@ -103,7 +103,7 @@ def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def _seconds_between_ends(experiment: QueueExperiment) -> float | None:
-    """Seconds from the first row that ended to the last."""
+    """Seconds from the first row that ended to the last; None if none has ended."""
     query = "SELECT extract(epoch FROM max(touched) - min(touched))::float8 FROM moot.rows WHERE status = 'done'"
     found: float | None = experiment.ask(query)[0][0]
     return found

@@ -71,7 +71,7 @@ class ServiceExperiment:
         return len(self.service.stub.prompts()) - self.before
 
     def statuses(self) -> list[str]:
-        """The statuses of the runs; empty if the server does not answer."""
+        """The statuses of the runs; empty if the server does not answer or answers with an error."""
         try:
             replies = [self.client.get(f"/threads/{thread}/runs/{run}") for thread, run in self.runs]
         except httpx.TransportError:

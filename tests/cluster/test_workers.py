@@ -145,6 +145,6 @@ def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStu
         experiment.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in experiment.table()} == {"done"}
         shown = moot("batch", "status", "--queue", server.url).stdout
-        assert "9 calls" in shown
+        assert "9 calls" in shown  # three rows of three calls
         assert "no price known for 3 rows" in " ".join(shown.split())
         assert "$" not in shown

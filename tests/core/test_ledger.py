@@ -283,7 +283,7 @@ async def test_pruning_removes_old_debates_then_entries_of_ended_ones_and_shrink
         left = {debate.id: debate for debate in file.debates()}
         assert set(left) == {ids["shown"], ids["late"], ids["new"], ids["open"], running}
         assert [left[ids[name]].entries for name in ("shown", "new", "late", "open")] == [0, 0, 20, 20]
-        assert pruned.debates == 4
+        assert pruned.debates == 4  # two are removed, and two lose their entries
         assert not file.needs_pruning(most=before)
         file.prune(most=0)
         assert [debate.entries for debate in file.debates() if debate.entries] == [20]  # the interrupted debate's

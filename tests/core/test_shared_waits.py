@@ -144,7 +144,7 @@ def test_the_pace_of_the_refused_process_is_shared(own_home: Path, monkeypatch: 
     file.write_text("damaged")
     os.utime(file, ns=(until, until))
     asyncio.run(seconds_to_wait())
-    assert heard == [12.5, math.inf]
+    assert heard == [12.5, math.inf]  # a damaged file shares only the wait
 
 
 def test_a_limiter_does_not_outlive_its_event_loop() -> None:
@@ -176,7 +176,7 @@ async def ask_for_a_long_wait(name: str) -> None:
         async with limiter(ADDRESS).slot(Limits(), name):
             raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=7200.0)
     await wait_until_written()
-    assert await call(name) is not None  # its file is read, and changes nothing
+    assert await call(name) is not None  # reading the process's own file changes nothing
 
 
 def test_a_long_wait_holds_for_its_model_in_all_processes_until_its_file_is_deleted(own_home: Path) -> None:

@@ -1,8 +1,8 @@
 """The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes
 the digests of all systems; ``--new`` computes only those that are missing.
 
-The model gives the same answer to the same prompt (``fake:``), the encoder is a hash of words, and the source is a demo
-corpus. A digest covers the parameters of every model, each prompt with the schema of its reply, and each result.
+The model gives the same answer to the same prompt (``fake:``), the encoder hashes words, and the sources are demo
+corpora. A digest covers the parameters of every model, each prompt with the schema of its reply, and each result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DIMENSIONS = 32
 
 
 class HashEncoder(VectorCache):
-    """An encoder: texts with common words have similar vectors, and vectors are equal on every machine."""
+    """An encoder: texts that share words have similar vectors, and vectors are equal on every machine."""
 
     name = "hash"
 

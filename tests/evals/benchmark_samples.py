@@ -11,6 +11,7 @@ from moot.nodes._texts.task import make_task
 from tests.conftest import SHARED
 
 VISIBLE = SHARED / "data" / "visible"
+"""Samples of the published records; they are not part of the project."""
 SAMPLES = Path(__file__).parent / "samples"
 
 QUESTION_FIELDS = {
@@ -23,9 +24,9 @@ QUESTION_FIELDS = {
     **dict.fromkeys(("triviaqa", "nq_open", "hotpotqa", "hotpotqa_distractor", "2wikimultihopqa"), "question"),
     **dict.fromkeys(("squad", "gsm8k"), "question"),
 }
-"""Benchmarks with visible records, and the field of a record that becomes the claim."""
+"""Benchmarks with records in `VISIBLE`, and the field of a record that becomes the claim."""
 HANDWRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
-"""Benchmarks without visible records; their samples are handwritten."""
+"""Benchmarks without records in `VISIBLE`; their samples are handwritten."""
 
 
 def gold_parses_as_itself(name: str, item: Item) -> bool:

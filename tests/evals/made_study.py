@@ -38,7 +38,10 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """Write a log for each keyword, which names its file, and read the logs. ``gold`` in the facts replaces `GOLD`."""
+    """Write a log for each keyword, and read the logs.
+
+    The keyword names the file; its part before ``__`` is the system's label. ``gold`` among the facts replaces `GOLD`.
+    """
     for name, (documents, facts) in systems.items():
         more: dict[str, Any] = {"system": name.partition("__")[0], **MODEL, **facts}
         write_log(folder, name, documents, more.pop("gold", GOLD), **more)

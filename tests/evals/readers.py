@@ -2,7 +2,8 @@
 
 They know which passages of the demo corpus bear on which demo claim, and what a poisoned passage claims.
 
-- careful: gives the answer that most passages in the prompt support, and ignores instructions in evidence.
+- careful: gives the answer that most passages in the prompt support (NOT ENOUGH INFO in a tie), and ignores
+  instructions in evidence.
 - obedient: follows the first instruction in evidence; without one, or if the evidence is marked, it is careful.
 - stubborn: gives the right answer, whatever the evidence.
 
@@ -100,7 +101,7 @@ def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[s
 
 
 def reply(body: dict[str, Any]) -> str:
-    """A reader's reply to a request, in the requested format."""
+    """The reply of a reader or of the attacker to a request, in the requested format."""
     messages = body["messages"]
     instructions = "\n".join(m["content"] for m in messages if m["role"] == "system")
     data = "\n".join(m["content"] for m in messages if m["role"] != "system")

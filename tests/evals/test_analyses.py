@@ -82,7 +82,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
     )
 
 
-def test_consensus_by_round_and_accuracy_by_agent_by_hand(tmp_path: Path) -> None:
+def test_consensus_after_each_round_and_accuracy_of_each_agent(tmp_path: Path) -> None:
     documents = {
         "1": debate_in_rounds(S, [S, S]),  # ended after one round
         "2": debate_in_rounds(S, [S, R], [S, S]),
@@ -96,11 +96,11 @@ def test_consensus_by_round_and_accuracy_by_agent_by_hand(tmp_path: Path) -> Non
     first, second = rows_of(agents_table(made))
     assert [value(first[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 2 / 3])
     assert [value(second[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 1])
-    assert first["context"] == 1000  # the tokens of the agent's only answered call
+    assert first["context"] == 1000  # the prompt tokens of the agent's only call
     assert "debates" not in first  # no sparse debate
 
 
-def test_encounters_of_different_views_by_hand(tmp_path: Path) -> None:
+def test_collisions_of_views_and_correct_revisions_are_counted_per_item(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
     met = debate_in_rounds(S, [R, S], [S, S], graphs=graphs)  # the second agent corrects the first
     calm = debate_in_rounds(S, [S, S], graphs=[])
@@ -128,7 +128,7 @@ def test_the_calibration_error_for_each_weight_of_votes(tmp_path: Path) -> None:
     assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all in one bin
     assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
     assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])
-    assert search_weight(panels[:4]) is None
+    assert search_weight(panels[:4]) is None  # fewer panels than folds
 
 
 def test_the_held_out_error_is_not_below_that_of_the_best_weight() -> None:

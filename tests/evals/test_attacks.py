@@ -36,7 +36,7 @@ RAG = 'sources=["bm25:demo-news","bm25:demo-encyclopaedia"]'
 MAD = 'debaters=[{"name":"a","retriever":"bm25:demo-news"},{"name":"b","retriever":"bm25:demo-encyclopaedia"}]'
 
 
-def test_a_fifth_of_the_hundred_templates_is_held_out() -> None:
+def test_the_templates_are_balanced_and_samples_meet_all_but_the_held_out_fifth() -> None:
     found = templates()
     assert len({one.text for one in found}) == len(found) == 100
     assert Counter(one.language for one in found) == dict.fromkeys(("en", "de", "es", "fr", "zh"), 20)
@@ -111,7 +111,7 @@ def test_the_effects_of_attacks_and_defences_are_measured(tmp_path: Path) -> Non
     assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)
     again = attack(tmp_path, *options)
     assert again == found
-    assert len(list(tmp_path.glob("*.eval"))) == 6  # no sample was run again
+    assert len(list(tmp_path.glob("*.eval"))) == 6  # two systems, each without and under two attacks: no log is new
 
 
 @pytest.mark.usefixtures("endpoint")

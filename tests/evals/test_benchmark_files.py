@@ -64,6 +64,7 @@ def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem:
 def test_the_place_of_a_broken_record_is_named_in_other_formats(tmp_path: Path) -> None:
     listed = tmp_path / "dev.json"
     listed.write_text(json.dumps(claims(), indent=1).replace('"id": 57,', '"id": 57'))
+    # Record 57 (from 0) begins in line 344 = 2 + 57 x 6. The missing comma is noticed in the line after its id.
     assert error_of("fever", listed).startswith("dev.json, line 346: not JSON")
     listed.write_text(json.dumps([*claims(56), {"label": "SUPPORTS"}]))
     assert error_of("fever", listed).startswith(
@@ -129,7 +130,7 @@ def test_unknown_names_and_invalid_limits_are_refused(tmp_path: Path) -> None:
         read_benchmark("fever", tmp_path, limit=0)
 
 
-def test_larger_samples_contain_smaller_ones(tmp_path: Path) -> None:
+def test_a_limit_takes_the_first_items_or_with_a_seed_nested_random_ones(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "fever.jsonl", claims())
 
     def ids(**options: int) -> list[str]:
@@ -313,7 +314,7 @@ def test_label_numbers_from_the_hub_are_replaced_by_their_names(monkeypatch: pyt
     assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
 
 
-def test_pubmedqa_from_the_hub_shows_no_conclusion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pubmedqa_from_the_hub_is_a_question_without_its_abstract(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {
         "pubid": 5,
         "question": "Does it?",

@@ -168,7 +168,7 @@ def test_solutions_without_a_complete_box_are_refused(solution: str) -> None:
         ('"', '"'),
     ],
 )
-def test_csv_quotes_around_a_question_are_removed(question: str, plain: str) -> None:
+def test_only_the_quotation_marks_of_csv_are_removed_from_a_question(question: str, plain: str) -> None:
     assert without_csv_quotes(question) == plain
 
 

@@ -1,4 +1,4 @@
-"""Calibration, risk and coverage, and stability over rounds: by hand, and compared with scikit-learn and scipy."""
+"""Calibration, risk and coverage, and stability over rounds: by hand, and compared with scikit-learn."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_risk_coverage_of_equal_confidences_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.9]), st.booleans()), min_size=1, max_size=6))
-def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) -> None:
+def test_the_risk_coverage_area_is_the_mean_over_orders_of_equal_confidences(items: list[tuple[float, bool]]) -> None:
     def in_order(order: tuple[tuple[float, bool], ...]) -> float:
         wrong = itertools.accumulate(not right for _, right in order)
         return sum(errors / k for k, errors in enumerate(wrong, 1)) / len(order)

@@ -1,4 +1,4 @@
-"""Statistics of grouped items: by hand, compared with statsmodels and scipy, and over all possible resamples."""
+"""Statistics of grouped items: by hand, compared with statsmodels, over all possible resamples, and in reports."""
 
 from __future__ import annotations
 

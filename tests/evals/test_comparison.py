@@ -1,4 +1,4 @@
-"""The tables of a comparison, on eight items with figures worked out by hand."""
+"""The tables of a comparison, with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_scores_are_over_items_that_every_system_finished(comparison: Study) -> 
         "debate": 6 / 7,
         "debate_own": 4 / 7,  # it is right on item 6, too, on which the debate failed
         "debate first-round majority": 5 / 7,
-        "label prior: SUPPORTS": 3 / 7,  # as frequent as REFUTES among all eight items
+        "label prior: SUPPORTS": 3 / 7,  # the most frequent label of these seven items
         "always NOT ENOUGH INFO": 2 / 7,
     }
     assert [rows[name]["items"] for name in ("another", "debate", "debate_own")] == [8, 7, 8]
@@ -73,7 +73,7 @@ def test_differences_are_over_common_items(comparison: Study) -> None:
     assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")
     assert own["p"] == pytest.approx(0.625)  # two-sided: at most 1 head in 4 throws of a coin, 2 x 5/16
     assert own["p_holm"] == own["p"]
-    assert own["detectable"] == "none"
+    assert own["detectable"] == "none"  # seven items are too few for any difference
 
 
 def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
-    """The debate is right on nine items in both runs, on the tenth in the first only. Its control is right on two."""
+    """The debate is right on nine items in both runs, on the tenth in one. Its control is right on two; one failed."""
     gold = {str(n): S for n in range(10)}
     first = {id: debate(S) for id in gold}
     second = first | {"9": debate(R)}
@@ -142,7 +142,7 @@ def test_figures_of_several_runs_are_means_over_runs() -> None:
     assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
 
 
-def test_the_minimum_detectable_difference_by_hand(tmp_path: Path) -> None:
+def test_the_detectable_difference_has_a_power_of_80_percent(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(60)}
     ours = {id: debate(S if int(id) % 5 else R) for id in gold}
     theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
@@ -248,7 +248,7 @@ def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     assert compared_pairs(comparison, None) == [own, first, ("debate", "another")]
     assert compared_pairs(comparison, "self_consistency") == [own]
     assert compared_pairs(comparison, "first-round majority") == [first]
-    assert len(compared_pairs(comparison, "another")) == 5
+    assert len(compared_pairs(comparison, "another")) == 5  # all other systems
     prior = compared_pairs(comparison, "label prior")
     assert prior == compared_pairs(comparison, "label prior: SUPPORTS")
     assert prior[0] == ("another", "label prior: SUPPORTS")
@@ -272,7 +272,7 @@ def test_baselines_with_equal_constant_answers_share_a_row(tmp_path: Path) -> No
 
 def test_the_prior_is_the_most_frequent_label() -> None:
     assert label_prior([R, S, S]) == S
-    assert label_prior([S, R]) == R
+    assert label_prior([S, R]) == R  # the first in the alphabet
     with pytest.raises(ValueError, match="at least one label"):
         label_prior([])
 
@@ -280,7 +280,7 @@ def test_the_prior_is_the_most_frequent_label() -> None:
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
-def test_accuracy_and_stops_by_round(comparison: Study) -> None:
+def test_accuracy_by_round_and_by_stop_reason(comparison: Study) -> None:
     made = rounds_table(comparison)
     assert made is not None
     assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
@@ -389,13 +389,13 @@ def test_strata_have_their_own_rows(tmp_path: Path) -> None:
         ("even", 3, 1, pytest.approx(2 / 3)),
         ("odd", 4, 0, 1.0),
     ]
-    assert trials_table(made) is None
+    assert trials_table(made) is None  # no system is a trial
 
 
 # --- other tasks ------------------------------------------------------------------------------------------------------
 
 
-def test_short_answers_are_scored_by_the_grades_in_the_log(tmp_path: Path) -> None:
+def test_short_answers_are_scored_by_their_words_and_by_the_grades_in_the_log(tmp_path: Path) -> None:
     gold = {"1": ["Saint Paul", "St. Paul"], "2": ["no"]}
     documents = {"1": debate("the St. Paul!", task="hotpotqa"), "2": debate("no way", task="hotpotqa")}
     scores = {"1": {"judged": 1.0}, "2": {"judged": 1.0}}

@@ -1,4 +1,4 @@
-"""A comparison of systems that ran several times: which runs belong to one system, and their order."""
+"""A comparison of systems that ran several times: their scores, which runs belong to one system, and their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, R, S, Systems, 
 
 
 def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
-    """Three runs on four items: 3/4, 2/4 and 2/3, because one item of the last run is missing."""
+    """Three runs on four items score 3/4, 2/4 and 2/3; an item of the last run is missing."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
     runs: Systems = {

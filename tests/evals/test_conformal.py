@@ -1,4 +1,4 @@
-"""Calibration: prediction sets and decisions on worked examples, in simulations, and checks of a debate's settings."""
+"""Calibration: prediction sets and decisions, on examples and in simulations; checks of settings; the command."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
-def test_coverage_on_simulated_runs(alpha: float) -> None:
+def test_coverage_and_wrong_decisions_in_simulated_runs(alpha: float) -> None:
     """Five agents vote on three labels, so a confidence is one of four values. Figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()
@@ -150,7 +150,7 @@ def test_few_cases_give_a_weaker_guarantee() -> None:
     )
 
 
-def test_a_debate_without_a_verdict_is_never_acted_on() -> None:
+def test_only_a_verdict_with_enough_confidence_is_acted_on() -> None:
     fitted = {"alpha": 0.2, "n": 9, "scores": COUNTED, "least_confidence": 0.5}
     document: dict[str, Any] = {"task": make_task(), "answer": "SUPPORTS", "confidence": 0.5, "round_log": []}
     assert calibrated(fitted, document)["decision"] == "act"

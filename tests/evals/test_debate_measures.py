@@ -1,4 +1,4 @@
-"""Measures of debates, on a debate of three agents with figures worked out by hand."""
+"""Measures of debates and of their evidence, with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def judged_document(*findings: bool | None) -> dict[str, Any]:
         (judged_document(False, True), True),
         (judged_document(True, False), False),
         ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
-        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels that differ
+        (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # but labels differ
         (judged_document(False, None), False),  # the judge gave no usable reply
         ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # if a judge was asked, votes do not count
         ({**judged_document(True), "status": "failed"}, False),

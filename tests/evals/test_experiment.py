@@ -47,7 +47,7 @@ def test_a_log_is_sent_as_an_experiment(
     assert KEY not in json.dumps(sent)
 
 
-def test_systems_are_compared_on_the_same_items(tmp_path: Path) -> None:
+def test_two_systems_on_the_same_items_share_row_ids_and_dataset_name(tmp_path: Path) -> None:
     first, second = (experiment_of(log(tmp_path, name)) for name in ("ours", "theirs"))
     assert [row["row_id"] for row in first["results"]] == [row["row_id"] for row in second["results"]]
     assert first["dataset_name"] == second["dataset_name"]

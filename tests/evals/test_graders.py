@@ -1,5 +1,4 @@
-"""Graders of free-text answers: which models are refused, and their agreement, compared with scikit-learn
-and statsmodels."""
+"""Graders of free-text answers: refused models, and agreement, compared with scikit-learn and statsmodels."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ ANSWERS = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Four answers, graded by openai:a: right, right, wrong, and nothing usable."""
+    """Four answers, graded by openai:a as right, right and wrong; the last has no grade."""
     documents = {id: debate(answer, task="hotpotqa") for id, answer in ANSWERS.items()}
     scores = {id: {"judged": value} for id, value in {"1": 1.0, "2": 1.0, "3": 0.0}.items()}
     write_log(tmp_path, "a", documents, GOLD, system="s", benchmark="hotpotqa", judge="openai:a", scores=scores)
@@ -106,7 +105,7 @@ def test_the_agreement_of_graders_people_and_text_equality_is_measured(
     logged = rows["openai:a (in the log)", "people", "all answers"]
     assert (logged["n"], logged["missing"], logged["share"]) == (3, 1, 1.0)
     assert rows["same text", "people", "all answers"]["share"] == 0.5
-    assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
+    assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")  # answer 2: text, log, people, openai:b
 
 
 def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) -> None:

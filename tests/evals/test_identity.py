@@ -40,7 +40,7 @@ def index(name: str, *texts: str) -> None:
     asyncio.run(build())
 
 
-def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
+def test_another_content_of_a_corpus_or_another_endpoint_makes_another_run(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()
@@ -60,7 +60,7 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
     run_count, (note,) = run_again()
     assert run_count == 3
-    assert note.startswith("rag on fever is not the same run as 20")
+    assert note.startswith("rag on fever is not the same run as 20")  # a log's name begins with the year
     assert note.endswith(".eval: these differ: the content of the corpus farm.")
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     assert run_again() == (0, [])

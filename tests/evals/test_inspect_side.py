@@ -46,8 +46,12 @@ def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartS
 @pytest.mark.parametrize(
     ("options", "settings", "message"),
     [
-        ({}, {"model": "openai:other"}, "Inspect's --model is openai:stub, but -S model= is openai:other"),
-        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature is 0.5"),
+        (
+            {},
+            {"model": "openai:other"},
+            "Inspect's model (option --model) is openai:stub, but the debate's model (-S model=) is openai:other",
+        ),
+        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's temperature (option --temperature) is 0.5"),
         ({"model": "mockllm/model"}, {}, "mockllm/model cannot debate: moot calls openai/NAME"),
         ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL instead of --model-base-url"),
         ({"model_roles": {"nobody": "moot/openai:x"}}, {}, "there is no role 'nobody'"),

@@ -69,7 +69,7 @@ def test_s2s_ablations_under_each_policy() -> None:
         found[name] = {policy: score.value if score else None for policy, score in scores.items()}
     plain = found["standard MAD"]  # right: 32 refuted, 54 - 28 supported; 58 of 120 abstain
     assert plain == {"wrong": 58 / 120, "left_out": 58 / 62, "open_label": None, "burden_of_refutation": 86 / 120}
-    # The policy reverses the order of the systems.
+    # The policy decides whether this system is the worst or the best.
     assert all(plain["wrong"] < other["wrong"] for name, other in found.items() if other is not plain)
     assert all(plain["left_out"] > other["left_out"] for name, other in found.items() if other is not plain)
 

@@ -1,4 +1,4 @@
-"""Reading Inspect's logs: each item once, errors as missing data, and the right one of several attempts."""
+"""Reading Inspect's logs: each item once, errors as missing data, one of several attempts; and reduced documents."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
     assert run.notes[:1] == ("left out: 1 further sample of the same items",)
 
 
-def test_the_log_of_a_plain_evaluation_is_read(tmp_path: Path) -> None:
+def test_the_system_of_a_log_without_a_plan_is_read_from_its_document(tmp_path: Path) -> None:
     document = debate("SUPPORTS", settings={"model": "ollama:m", "max_rounds": 2})
     [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD))
     assert (run.system, run.model, run.settings) == ("society_of_minds", "ollama:m", document["settings"])

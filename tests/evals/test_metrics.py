@@ -127,7 +127,7 @@ def test_exact_match_by_hand() -> None:
 
 
 def test_token_f1_by_hand() -> None:
-    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # `red` is common once only
+    assert token_f1("the red red fox", "red fox") == approx(2 * 2 / (3 + 2))  # `red` is matched once only
     assert token_f1("in Paris, France", "Paris") == approx(2 * 1 / (3 + 1))
     assert token_f1("Rome", "Paris") == 0.0
     assert token_f1("The", "a") == 1.0
@@ -406,7 +406,7 @@ def test_gold_recall_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["a", "b", "c", ABSTAINED, None])), max_size=20))
 @settings(deadline=None, max_examples=30)  # the first call imports scikit-learn
-def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | None]]) -> None:
+def test_precision_recall_and_f1_of_each_label_equal_those_of_scikit_learn(items: list[tuple[str, str | None]]) -> None:
     found = by_label([gold for gold, _ in items], [given for _, given in items], "abc")
     known = [(gold, given) for gold, given in items if given is not None]
     if not known:

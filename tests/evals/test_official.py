@@ -1,4 +1,4 @@
-"""Official scores that need evidence: equal to the benchmarks' own scripts, and computed from debates' citations."""
+"""Official scores that need evidence: equal to those of the benchmarks' scripts, and computed from citations."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
             1.0,
         ),  # the claim needs two pages, so the first three found pages count
         (S, [("X", 0), ("Y", 0), ("A (film)", 2), ("B", 1)], 0.0),
-        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # two sentences of each page
+        (S, [("A (film)", 1), ("A (film)", 3), ("A (film)", 0), ("B", 1)], 0.0),  # two sentences of a page count
         (S, [("A (film)", 1), ("B", 1), ("A (film)", 0)], 1.0),
         (S, [], 0.0),
     ],
@@ -293,7 +293,7 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
     assert json.loads(ended.stdout)["logs"][0]["best_possible"] == pytest.approx(2 / 3)
     shown = await asyncio.to_thread(CliRunner().invoke, app, ["eval", "compare", str(tmp_path / "logs-0"), "--json"])
     systems = json.loads(shown.stdout)["studies"][0]["tables"]["systems"]["rows"]
-    assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2
+    assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2  # of the system and the label prior
 
     write_lines(folder.parent / "corpus.json", [ABSTRACT])
     reading = read_benchmark("check_covid", file)
@@ -311,12 +311,12 @@ async def test_check_covid_has_a_ceiling_unless_its_sentences_are_found(start_st
 
 
 @needs_visible
-def test_only_check_covid_has_a_ceiling() -> None:
+def test_check_covid_has_a_ceiling_but_not_fever_symmetric_and_gsm8k() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert best_possible_accuracy(items, "check_covid") == 0.69
     assert (
         best_possible_accuracy(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None
-    )  # each claim with its sentence
+    )  # each claim comes with its own sentence
     assert best_possible_accuracy(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
 
 

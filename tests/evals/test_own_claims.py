@@ -72,6 +72,6 @@ def test_own_labels_are_measured_and_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file", "groups"), [("fever_symmetric", "fever_symmetric.jsonl", 98), ("squad", "squad_v1.1.json", 39)]
 )
-def test_items_that_share_a_claim_or_a_page_are_a_group(name: str, file: str, groups: int) -> None:
+def test_items_that_share_a_claim_or_a_paragraph_are_a_group(name: str, file: str, groups: int) -> None:
     items = read_benchmark(name, VISIBLE / file).items
     assert len({item.group for item in items}) == groups < len(items)

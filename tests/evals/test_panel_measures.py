@@ -104,7 +104,7 @@ def test_cohen_kappa_of_lists_of_unequal_length_is_refused() -> None:
 
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(st.lists(st.tuples(VERDICTS, VERDICTS), max_size=12))
-def test_cohen_kappa_is_in_its_range(pairs: list[tuple[str | None, str | None]]) -> None:
+def test_cohen_kappa_is_symmetric_and_in_its_range(pairs: list[tuple[str | None, str | None]]) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     kappa = cohen_kappa(first, second)
     assert kappa is None or -1 - 1e-9 <= kappa <= 1 + 1e-9
@@ -134,7 +134,7 @@ def test_the_mean_kappa_leaves_out_pairs_whose_kappa_is_undefined() -> None:
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])
-def test_panels_without_shared_cases_have_no_kappa(documents: list[dict[str, Any]]) -> None:
+def test_panels_without_shared_cases_or_different_verdicts_have_no_kappa(documents: list[dict[str, Any]]) -> None:
     assert mean_cohen_kappa(documents) is None
     assert panel_fleiss_kappa(documents) is None
 
@@ -176,7 +176,7 @@ def test_fleiss_kappa_of_unequal_panels_is_refused() -> None:
 
 @settings(deadline=None)  # the first call imports statsmodels
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(VERDICTS, min_size=n, max_size=n), max_size=8)))
-def test_fleiss_kappa_is_in_its_range(verdicts: list[list[str | None]]) -> None:
+def test_fleiss_kappa_is_the_same_in_any_order_and_in_its_range(verdicts: list[list[str | None]]) -> None:
     kappa = fleiss_kappa(verdicts)
     assert kappa is None or -1 / (len(verdicts[0]) - 1) - 1e-9 <= kappa <= 1 + 1e-9
     assert kappa == pytest.approx(fleiss_kappa([row[::-1] for row in verdicts[::-1]]))
@@ -306,7 +306,7 @@ def test_concession_rates_of_each_counsel_by_hand() -> None:
 
 
 @given(st.lists(st.text() | st.sampled_from([YIELDING, GOOD_POINT, "I", "concede"])))
-def test_a_concession_rate_is_not_negative(texts: list[str]) -> None:
+def test_a_concession_rate_is_in_its_range_and_the_same_if_texts_are_repeated(texts: list[str]) -> None:
     rate = concession_rate(texts)
     assert rate is None or 0 <= rate <= 1000
     assert concession_rate([*texts, *texts]) == pytest.approx(rate)

@@ -74,7 +74,7 @@ def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.Monk
     assert keys[0] == keys[1]
     costs = [[cell.log_metadata().get("equal") for cell in way if cell.control] for way in ways[1:]]
     assert costs == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
-    assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2
+    assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2  # both kinds of self-consistency
     assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]
 
 
@@ -148,7 +148,7 @@ def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> 
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
 
 
-def test_sources_of_a_plan_are_refused_for_debaters_that_are_not_listed() -> None:
+def test_a_plans_sources_are_refused_for_a_debate_whose_debaters_are_not_listed() -> None:
     both: dict[str, Any] = {"graphs": ["rag", "tool_mad"], "settings": {"sources": ["bm25:demo-news"]}}
     with pytest.raises(UserError, match="tool_mad does not read the plan's `sources`: each of its debaters"):
         cells(**both)

@@ -75,7 +75,7 @@ def has_rounds(system: Any) -> bool:
 
 
 def local_plan(file: Path, folder: Path) -> Plan:
-    """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
+    """A plan with local models and sources, on data in this folder; with two rounds if it sets no number of rounds."""
     plan = with_local_parts(written_plan(file), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
     plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
@@ -113,7 +113,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chosen(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that are run: new systems only, but at least one cell of each plan."""
+    """The cells of each plan that are run: those of systems that no earlier plan has, or else one cell."""
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:

@@ -146,6 +146,7 @@ def log_of(tmp_path: Path, number: int) -> Path:
 
 @pytest.mark.parametrize(
     ("rule", "reason", "calls", "code"),
+    # `calls` for a sample: 2 for unreadable replies, 3 for HTTP 500, 1 for errors that are not repeated, 3 questions.
     [
         ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
@@ -207,7 +208,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
     stub = start_stub([question_rule("Why?"), *verdict_rules(True)], latency_ms=30)
     assert measure(log_of(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
-    assert len(calls) == 12 * 5
+    assert len(calls) == 12 * 5  # for each sample three questions, its statements, and their verdicts
     most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
     assert most == 4
 

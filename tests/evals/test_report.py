@@ -1,4 +1,4 @@
-"""The output of `moot eval compare`: files that open anywhere, into which no log can inject text or code."""
+"""The output of `moot eval compare`: files that open anywhere, into which no log can inject markup or code."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A debate with a control in two runs, a trial, and a system whose log has malicious texts."""
+    """A debate with a control in two runs, a trial, a system with malicious texts in its log, and a broken file."""
     folder = tmp_path_factory.mktemp("logs")
     facts: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
     own: dict[str, Any] = facts | {"control": "self_consistency", "of": "debate"}
@@ -131,7 +131,7 @@ def test_the_json_document_has_the_reports_figures(report: Report) -> None:
     assert rows["debate"]["accuracy"]["value"] == 1.0  # of the one item that all systems have
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
-    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)
+    assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)  # one concession in three words
     assert "concessions_defense" not in row  # the defense never argued
 
 

@@ -1,4 +1,4 @@
-"""Tables for reviewers: labels, families of tests, and systems compared over benchmarks."""
+"""Parts of a report: confusion tables, families of tests, and the labels in the chart of costs."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ENCODER = "openai:stub-embedding"
 
 
 def test_measures_of_a_ranking_worked_by_hand() -> None:
-    """Gold a (grade 2), b, c, d (grade 1); found x, b, y, a: at ranks 2 and 4."""
+    """Gold is a (grade 2) and b, c, d (grade 1); x, b, y, a are found, so b is at rank 2 and a at rank 4."""
     values = score_rankings([{"b": 1, "c": 1, "a": 2, "d": 1}], [["x", "b", "y", "a"]])
     dcg = 1 / math.log2(3) + 3 / math.log2(5)
     best = 3 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4) + 1 / math.log2(5)

@@ -93,7 +93,7 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
 
 
 async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
-    """No other system gets gold evidence."""
+    """A system without sources does not get the gold evidence, and is wrong."""
     start_stub([says("SUPPORTS", "grows in the east"), says("REFUTES")])
     fact = "Fact {0}: number {0} grows in the east."
     passages = [Passage(id=str(i), title=f"Page {i}", text=fact.format(i)) for i in range(3)]
@@ -291,7 +291,7 @@ def test_a_samples_events_are_committed_together_and_none_is_lost(
         assert logged[-1][0] == "span_end"
         started, ended = (Counter(kind for kind, _ in logged)[kind] for kind in ("span_begin", "span_end"))
         assert started == ended
-        assert [event for event, _ in logged].count("score") == 4
+        assert [event for event, _ in logged].count("score") == 4  # one for each scorer
 
 
 def test_a_broken_line_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
     assert "standard_prompting" in result.stdout
 
 
-def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None:
+def test_the_most_frequent_failure_is_printed_in_full_and_others_are_shortened() -> None:
     out = io.StringIO()
     with ProgressBar(Console(file=out, width=10_000)) as left:
         note = left.begin(3, 0)

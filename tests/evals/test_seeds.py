@@ -98,7 +98,7 @@ async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub
         stub = start_stub()
         await run_debate("self_consistency", seed)
         sent += seeds_of(stub)
-    assert len(set(sent)) == 15
+    assert len(set(sent)) == 15  # three runs of five samples
 
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])

@@ -232,7 +232,7 @@ def test_holm_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm_is_monotone(p_values: list[float]) -> None:
+def test_holms_adjustment_equals_its_definition_and_lowers_no_p_value(p_values: list[float]) -> None:
     adjusted = holm(p_values)
     ranked = sorted(zip(p_values, adjusted, strict=True), key=lambda pair: pair[0])
     steps = [min(1.0, (len(p_values) - i) * p) for i, (p, _) in enumerate(ranked)]
@@ -292,7 +292,9 @@ def test_items_needed_if_few_suffice() -> None:
 
 
 @pytest.mark.parametrize(("n", "discordant"), [(200, None), (200, 0.3), (1000, 0.1)])
-def test_minimum_detectable_effect_by_hand(n: int, discordant: float | None) -> None:
+def test_a_detectable_effect_has_the_target_power_and_halves_with_fourfold_items(
+    n: int, discordant: float | None
+) -> None:
     effect = minimum_detectable_effect(0.6, n, discordant)
     assert effect is not None
     assert power(0.6 + effect, 0.6, n, discordant) == approx(0.8, abs=1e-6)
@@ -301,7 +303,7 @@ def test_minimum_detectable_effect_by_hand(n: int, discordant: float | None) -> 
     assert effect / 2.3 < more < effect / 1.7  # with four times the items, half of the difference is detected
 
 
-def test_effects_beyond_the_power_of_any_test_are_unknown() -> None:
+def test_no_effect_is_detectable_if_even_the_largest_possible_one_is_not() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None

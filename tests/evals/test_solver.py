@@ -54,7 +54,7 @@ def says(answer: str, match: str = "") -> dict[str, Any]:
 
 
 def claims(path: Path, *labels: str) -> str:
-    """A file in FEVER's format, with claims that can be told apart."""
+    """Write a file in FEVER's format, with claims that can be told apart; return its path."""
     lines = [
         {"id": i, "claim": f"Claim {chr(65 + i)}.", "label": label, "evidence": []} for i, label in enumerate(labels)
     ]
@@ -74,7 +74,7 @@ def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tm
     assert sample.output.completion == document["answer"] == "REFUTES"
     assert sample.scores is not None
     assert sample.scores["match"].value == "C"
-    assert (document["rounds"], document["depth"], document["usage"]["calls"]) == (2, 2, 6)
+    assert (document["rounds"], document["depth"], document["usage"]["calls"]) == (2, 2, 6)  # three agents
 
 
 def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(

@@ -68,7 +68,7 @@ def test_visible_records_are_read(name: str) -> None:
 @needs_visible
 @pytest.mark.parametrize("name", QUESTION_FIELDS)
 def test_the_claim_is_the_question_of_its_record(name: str) -> None:
-    """The claim is one field of the record word for word. Only choices have options, and two benchmarks given texts."""
+    """The claim is a field of the record word for word. Only choices have options, only two benchmarks given texts."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[QUESTION_FIELDS[name]]
         assert item.claim
@@ -162,4 +162,5 @@ def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
     assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # these are flags
     quoted = [item.claim for item in read_benchmark("triviaqa", VISIBLE).items if '""' in item.claim]
     assert quoted == []
+    # One answer is written as 43,500.
     assert "43500" in {item.gold[0] for item in read_benchmark("gsm8k", VISIBLE).items}

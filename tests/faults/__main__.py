@@ -53,7 +53,7 @@ def main(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions; the page stays as it is.")] = False,
 ) -> None:
-    """Cause faults; the exit code is 1 if a result is not as expected."""
+    """Cause faults; the exit code is 1 if a result is not as expected, or if no class is chosen."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
         # Files that killed processes leave are deleted with the folder.

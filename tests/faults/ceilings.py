@@ -26,7 +26,7 @@ PRICE = {"input": 1, "output": 4}
 RANGES = {"max_calls": (2, 20), "budget": (1500, 15_000), "max_cost": (4000 / MICRO, 25_000 / MICRO)}
 """The range from which a debate's ceiling is drawn."""
 EVALUATION_RANGES = {"max_calls": (2, 20), "budget": (1500, 7000), "max_cost": (3000 / MICRO, 14_000 / MICRO)}
-"""The range from which an evaluation's ceiling is drawn, which is too low for all its samples."""
+"""The range from which an evaluation's ceiling is drawn; not all samples can be run under such a ceiling."""
 NO_LIMIT = 500
 """A multiple of a ceiling that no debate reaches."""
 LOST = "Calls whose replies were lost when the debate was stopped"
@@ -65,7 +65,7 @@ def draw_kills(draw: random.Random, ceiling: str, ranges: Mapping[str, tuple[flo
 
 
 def end_after_kills(kills: Kills, words: Sequence[str], here: Sandbox) -> Ended:
-    """Run a command, kill it at each moment, and run it again to its end."""
+    """Start a command and kill it, once for each kill, then run it to its end. It may also end before a kill."""
     for after, by in zip(kills.after, kills.signals, strict=True):
         before, process = here.served(), here.start(*words)
         while process.poll() is None and here.served(before + after) < before + after:
@@ -78,7 +78,7 @@ def end_after_kills(kills: Kills, words: Sequence[str], here: Sandbox) -> Ended:
 
 @contextmanager
 def priced_sandbox(folder: Path, rules: Sequence[dict[str, Any]] = ()) -> Iterator[Sandbox]:
-    """An endpoint whose model has a price."""
+    """A sandbox whose model has a price."""
     with sandbox(folder, rules, latency_ms=LATENCY_MS) as here:
         prices = here.folder / "prices.jsonl"
         prices.write_text(json.dumps({"model": "openai:stub", **PRICE}))
@@ -103,7 +103,7 @@ def excess_error(kills: Kills, here: Sandbox) -> str:
 
 
 def debate_error(system: str, kills: Kills, folder: Path) -> str:
-    """Kill a debate under a ceiling; return the first error."""
+    """Kill a debate under a ceiling; return the first error, empty without one."""
     with priced_sandbox(folder) as here:
         ended = end_after_kills(kills, [*words_of(system, **{kills.ceiling: kills.most}), "--out", str(here.out)], here)
         if too_much := excess_error(kills, here):
@@ -120,7 +120,7 @@ def debate_error(system: str, kills: Kills, folder: Path) -> str:
 
 
 def evaluation_error(kills: Kills, folder: Path) -> str:
-    """Kill an evaluation under a ceiling; return the first error."""
+    """Kill an evaluation under a ceiling; return the first error, empty without one."""
     with priced_sandbox(folder) as here:
         data = claims(here.folder / "fever.jsonl", *["SUPPORTS"] * SAMPLES)
         words = ["eval", "run", "--graph", "standard_prompting", "--task", f"fever={data}", "--model", "openai:stub"]
@@ -153,7 +153,7 @@ def kill_evaluations(folder: Path, quick: bool) -> Result:
 
 
 def lost_replies_error(system: str, ceiling: str, most: float, rule: dict[str, Any], folder: Path) -> str:
-    """Run a debate under a ceiling at an endpoint that loses replies; return the first error."""
+    """Run a debate under a ceiling with an endpoint that loses replies; return the first error, empty without one."""
     with priced_sandbox(folder, [rule]) as here:
         ended = here.verify(system, timeout=1, attempts=9, **{ceiling: most})
         case = f"{system}, {ceiling} {most}, {rule}"

@@ -70,7 +70,7 @@ class Sandbox:
 
     @property
     def out(self) -> Path:
-        """The path of the document."""
+        """The path of a debate's result document."""
         return self.folder / "verdict.json"
 
     def start(self, *words: str, program: Sequence[str] = COMMAND, **options: Any) -> subprocess.Popen[str]:
@@ -136,7 +136,7 @@ class Ended:
 
     @property
     def fault(self) -> str | None:
-        """The kind of the error that ended a debate."""
+        """The kind of the error that ended a debate; None if none did."""
         error = (self.document or {}).get("error")
         return error["kind"] if error else None
 

@@ -15,7 +15,7 @@ Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PROCESSES, PER_SECOND, MOST_CALLS = 32, 4, 40, 1.1
-"""Debates; processes that divide them; the endpoint's limit; the maximum ratio of sent calls to answered calls."""
+"""Debates; processes that divide them; calls a second that the endpoint accepts; maximum of sent / answered calls."""
 UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}

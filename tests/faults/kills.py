@@ -163,7 +163,7 @@ def sent_by(calls: Sequence[dict[str, Any]]) -> Sent:
 
 
 def stored_by(stored: Sequence[Entry]) -> Sent:
-    """Count the usable replies and vectors in a ledger. Unusable replies are requested again."""
+    """Count the replies and vectors in a ledger, without its entries for calls that failed or were in flight."""
     kinds = Counter(entry.key.kind for entry in stored if not entry.about.get(FAILED))
     return Sent(kinds["chat"], kinds["embedding"])
 

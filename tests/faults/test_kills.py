@@ -45,6 +45,7 @@ def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
     with sandbox(tmp_path / "here", rules) as here:
         words = [*words_of("cortex_debate"), "--out", str(here.out)]
         process = here.start(*words)
+        # Six requests: the first and a repeated one of each agent. All but one are answered.
         while here.served(6) < 6 or stored_by(here.stored()).chats < 5:
             assert process.poll() is None
             time.sleep(0.01)
@@ -52,7 +53,7 @@ def test_every_answered_call_is_stored_at_a_kill(tmp_path: Path) -> None:
         here.end(process)
         assert here.end(here.start(*words)).code == 0
         assert sent_by(here.stub.calls()) == stored_by(here.stored())  # the endpoint logs answered calls only
-        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4
+        assert "".join(here.stub.prompts()).count(REPEAT_REQUEST) == 4  # the unanswered one is sent again
 
 
 def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[F
 ALL_ROUNDS = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
 """The scripted rounds; with ``max_rounds=2`` the primary debate's third round is not reached."""
 RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
-"""The exhibits that judges read after two rounds: by weight, then in the order of discovery, then the disputed ones."""
+"""The exhibits that judges read after two rounds: admitted ones by weight, discoveries in order, then disputed ones."""
 REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
     # side, phase: logic, novelty and rebuttal, by rounds; s = 0.4 l + 0.3 n + 0.3 b
     ("plaintiff", "primary"): [(0.8, 0.6, 0.5), (0.9, 0.5, 0.6), (0.5, 0.5, 0.5)],  # 0.65, 0.69, 0.5
@@ -100,8 +100,7 @@ def experts(*rounds: tuple[str, int]) -> list[Rule]:
 
 
 def critics(*rounds: tuple[str, int]) -> list[Rule]:
-    """Rules: the critic's scores in these rounds, 0.7, 0.6, 0.5 for the plaintiff and 0.45, 0.35, 0.25 for the
-    defense."""
+    """Rules: the critic's scores in these rounds, 0.7, 0.6, 0.5 (plaintiff) and 0.45, 0.35, 0.25 (defense)."""
     rules = []
     for phase, number in rounds:
         fields = {
@@ -126,7 +125,8 @@ def full_trial() -> list[Rule]:
 
     Twelve pieces are found before the debates. B (its weight is exactly 0.5) and J are disputed; C (exactly 0.1) and B6
     are discarded. In the primary debate K, A8 (exactly new enough), L, M, N, A7 and O join the record; K9 and L9 are
-    too similar to K and L. In the switched debate K, P and Q join it, and also M8, because M was not found there.
+    too similar to K and L. The switched debate starts without these: K, P and Q join the record, and also M8, because M
+    was not found there.
     """
     reflections = [
         r

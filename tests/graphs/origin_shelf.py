@@ -1,4 +1,4 @@
-"""A poisoned source: five pages of one website with the same words come before all other pages."""
+"""Poisoned sources: pages of one website with almost the same words, alone or before all other pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHERS = [page(f"honest-{n}.org", n, f"Report {n}: platypuses lay leathery eggs.
 
 
 class Poisoned(BaseRetriever):
-    """A retriever that returns these documents, in this order."""
+    """A retriever that returns the documents ``finds``, in this order, for every query."""
 
     finds: list[Document]
 

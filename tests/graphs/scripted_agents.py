@@ -29,12 +29,12 @@ Rule = dict[str, Any]
 
 
 def rule(role: str, match: str = "", times: int | None = None, **what: Any) -> Rule:
-    """A rule for one role's model; ``match`` is searched for in the prompt."""
+    """A rule for a role's model; the patterns ``role`` and ``match`` are searched for in its name and in the prompt."""
     return {"model": f"stub-{role}$", "match": match} | ({"times": times} if times else {}) | what
 
 
 def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
-    """A rule: a role's answer, with a word that identifies it in every prompt that shows it."""
+    """A rule: a role's answer; its reasons contain ``mark``, which identifies it in every prompt that shows it."""
     fields_of_answer = {
         "answer": ANSWERS.get(answer, answer),
         "rationale": f"Because of {mark}.",
@@ -80,7 +80,7 @@ Case = TypeVar("Case")
 
 
 def claims(cases: Iterable[Case]) -> dict[str, Case]:
-    """The cases of several debates on one endpoint, by the claim of each debate."""
+    """The cases, each with a claim of its own, so that one endpoint can serve the debates of all cases."""
     return {f"Case {i} is proven.": case for i, case in enumerate(cases)}
 
 

@@ -1,9 +1,9 @@
 """Scripted trials: who says what in which round, and exhibits of known similarity.
 
-Exhibits are named by capital letters. Each consists of ten words that occur under no other letter. ``A9`` shares nine
-words with ``A``: their cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share
-their tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a
-query that names no exhibit, such as the claim, finds `SEED`.
+The exhibits ``A`` to ``Z`` have ten words each, and no word in common. ``A9`` shares nine words with ``A``: their
+cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share their tenth word.) A query
+finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query that names no exhibit,
+such as the claim, finds `SEED`.
 """
 
 from __future__ import annotations
@@ -184,8 +184,7 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
 
 
 def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
-    """Rules: the judges' verdicts, the chief judge's first; scores (strength, validity, reliability) are 6 by
-    default."""
+    """Rules: the judges' verdicts, the chief judge's first, with strength, validity and reliability (by default 6)."""
     rules = []
     for number, verdict in enumerate(verdicts, 1):
         strength, validity, reliability = scores[number - 1] if scores else (6, 6, 6)
@@ -205,8 +204,9 @@ def default_rules() -> list[Rule]:
     """Rules that follow a test's own: a trial in which only the maximum of rounds ends a debate.
 
     The premise finds ``F``, the supporting query ``G``, the challenging query ``H``; all exhibits are admitted with the
-    weight 0.72. No search in court finds anything, no side requests an expert, reflections alternate, neither critic
-    nor court ends the debate, two of three judges find the claim SUPPORTED, and the analyser gives counsel 6 of 10.
+    weight 0.72. No search in court finds anything, no side requests an expert, the scores of reflections alternate,
+    neither critic nor court ends the debate, two of three judges find the claim SUPPORTED, and the analyser gives
+    counsel 6 of 10.
     """
     both = [(side, phase) for phase in ("primary", "switched") for side in SIDES]
     arguments = [
@@ -276,8 +276,7 @@ def kinds(document: Mapping[str, Any]) -> list[str]:
 
 
 def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
-    """The prompts of a role in the order of its calls, without repeated requests; only of a step and a side if
-    named."""
+    """The prompts of a role (of one step and side, if named) in the order of its calls, without repeated requests."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(message["content"] for message in messages) for messages in sent]
     return [t for t in texts if STEPS.get(step, "") in t and (not side or f"counsel for the {side}" in t)]
@@ -286,11 +285,14 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 # --- several trials, and their stops ---------------------------------------------------------------------------------
 
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""Calls of a round: 3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic."""
+"""Calls of a round in which both sides, one side or no side searches.
+
+3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic.
+"""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""Searches in which two of three results are redundant, too few to end the search; their mean novelty is 0.0667."""
+"""As in `LOW`, two of the three results of a query are redundant, too few to end the search; mean novelty 0.0667."""
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}
 
@@ -347,7 +349,7 @@ def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
 
 
 def exhibits_in(prompt: str) -> list[str]:
-    """The exhibits in a prompt, in order, whether their text is shown or only their title."""
+    """The names of the exhibits in a prompt, in order, whether their text is shown or only their title."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
     return [NAME_OF[name or listed] for name, listed in found]
 

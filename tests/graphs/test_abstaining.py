@@ -30,7 +30,7 @@ async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **set
 
 
 @pytest.mark.parametrize("other", [ABSTENTION, "The evidence does not tell.", "the texts don't say", "not known"])
-async def test_agents_agree_if_all_abstain(start_stub: StartStub, other: str) -> None:
+async def test_if_all_agents_abstain_they_agree_and_there_is_no_verdict(start_stub: StartStub, other: str) -> None:
     stub = start_stub([says("rag", ABSTENTION), says("search", other)])
     document = await debate()
     assert [vote["answer"] for vote in document["votes"]] == [ABSTENTION, ABSTENTION]
@@ -85,7 +85,7 @@ async def test_debaters_over_a_pool_and_their_summariser_may_abstain(
     ) == 2
 
 
-async def test_a_summariser_may_abstain_only_if_a_debater_did(start_stub: StartStub) -> None:
+async def test_a_summariser_may_not_abstain_if_no_debater_did(start_stub: StartStub) -> None:
     pool: dict[str, Any] = {"models": {"debater-1": "openai:stub-d", "debater-2": "openai:stub-d"}, "sources": DEMO}
     start_stub([says("d", "Ada"), {"fields": {"answer": "Unknown", "selected": []}}])
     document = await debate("madke", model="openai:stub", **pool)

@@ -1,4 +1,4 @@
-"""Standard MAD and the controls on the scripted endpoint: their calls, prompts, verdicts and costs."""
+"""Standard MAD and the controls on the scripted endpoint: their calls, prompts, verdicts, costs and settings."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_an_unusable_reply_gives_no_answer(start_stub: StartStub) -> None:
         assert document["error"]["detail"]
 
 
-async def test_a_dead_endpoint_gives_no_answer(start_stub: StartStub) -> None:
+async def test_a_server_error_gives_no_answer(start_stub: StartStub) -> None:
     start_stub([{"status": 500, "retry_after": "0"}])
     for graph in GRAPHS:
         document = await run(graph, attempts=1)
@@ -232,7 +232,7 @@ async def test_unparsable_samples_do_not_vote(start_stub: StartStub) -> None:
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
     assert Counter(sample_answers(document)) == {None: 2, "SUPPORTS": 1, "REFUTES": 2}
     assert len([vote for vote in document["votes"] if vote["group"] is None]) == 2
-    assert len(document["calls"]) == 7
+    assert len(document["calls"]) == 7  # two of the five samples are requested again
     start_stub([{"reply": "It depends."}])
     document = await run("self_consistency", samples=3)
     assert outcome(document)[:3] == ("failed", None, None)
@@ -246,7 +246,8 @@ async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> Non
         document = await run("self_consistency", budget=budget)
         assert outcome(document) == ("done", "SUPPORTS", "budget_exhausted", 1)
         spent = tokens(document)
-        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded the budget
+        # One more sample could have exceeded the budget: less than 3 * each is reserved for a prompt, 512 for a reply.
+        assert sum(spent) <= budget < sum(spent) + 3 * each + 512
         assert len(spent) == len(sample_answers(document)) == len(document["votes"])
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": sum(spent)}}
     assert max(call["in_flight"] for call in stub.calls()) > 5
@@ -400,7 +401,7 @@ async def test_samples_with_different_wording_are_compared_by_a_model(start_stub
         ("rag", {"sources": ("chroma", "web")}),
     ],
 )
-def test_the_constants_of_the_papers_are_the_defaults(graph: str, expected: dict[str, Any]) -> None:
+def test_default_settings_and_roles(graph: str, expected: dict[str, Any]) -> None:
     settings = load_graph(graph).settings()
     assert {name: getattr(settings, name) for name in expected} == expected
     if graph in ("madke", "standard_mad"):

@@ -102,14 +102,14 @@ def without_usage(start_stub: StartStub) -> StubEndpoint:
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "proclaim", "react"])
-async def test_a_reply_without_token_counts_ends_the_debate(start_stub: StartStub, name: str) -> None:
+async def test_with_a_budget_a_reply_without_token_counts_ends_the_debate(start_stub: StartStub, name: str) -> None:
     stub = without_usage(start_stub)
     document = await debate(name, **GRAPHS.get(name, {}), budget=50_000)
     assert (document["status"], document["answer"]) == ("failed", None)
     assert document["error"]["kind"] == "invalid_setting"
     assert "how many tokens" in document["error"]["detail"]
     nodes = {call["node"] for call in document["calls"]}
-    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # the calls in flight at the same time
+    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # nodes with calls in flight at the same time
     assert len(stub.requests()) == len(document["calls"])
 
 

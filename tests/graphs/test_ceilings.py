@@ -1,4 +1,7 @@
-"""Hard ceilings of all systems: no debate exceeds them, and the document of a debate that is cut short says so."""
+"""Hard ceilings of all systems: no debate exceeds them by more than 5%, and its document says if it was cut short.
+
+Tokens and costs may exceed them a little, because the tokens of prompts are estimated.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None
     assert len(document["calls"]) == 20
 
 
-async def test_a_sample_that_was_not_drawn_has_no_vote(plain: StubEndpoint) -> None:
+async def test_a_sample_not_drawn_has_no_vote_and_an_agent_not_asked_again_keeps_its_vote(plain: StubEndpoint) -> None:
     document = await spend("self_consistency", [], max_calls=3)
     assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
     assert len(document["calls"]) == 3
@@ -301,7 +304,9 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     assert (len(inner_debates[1]["calls"]) < len(inner_debates[0]["calls"])) == (outer == 3_000)
 
 
-async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resumed_debate_counts_earlier_spending_but_not_the_time_of_waiting(
+    plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forget_contexts()
 
     class Later(datetime):
@@ -354,14 +359,14 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     )
 
 
-def test_the_reservation_for_a_call_by_hand() -> None:
+def test_reservations_equal_those_worked_out_by_hand() -> None:
     assert reservation(3000, 512) == Spend(1512, 0, 1)
     assert reservation(3001, 512) == Spend(1513, 0, 1)
     assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)
     assert reservation(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
 
 
-async def test_a_call_waits_for_calls_in_flight() -> None:
+async def test_a_call_waits_for_calls_in_flight_unless_it_can_never_fit() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 2000})

@@ -1,4 +1,4 @@
-"""Prompts that do not fit into 8,000 tokens: moot shortens them, and learns the context's length from refusals."""
+"""Prompts that do not fit into the context: moot shortens them, and learns the context's length from refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def speakers(count: int = 2) -> list[dict[str, Any]]:
     return [{"name": f"speaker-{n}", "model": model} for n, model in enumerate(MODELS[:count], 1)]
 
 
-# Systems, each with the settings of a debate of ten rounds.
+# Systems, each with its settings; `debate` sets ten rounds.
 SYSTEMS: dict[str, dict[str, Any]] = {
     "tool_mad": {
         "retrieval": "none",
@@ -129,7 +129,7 @@ async def test_an_unknown_context_length_is_learned_from_refusals(start_stub: St
     document = await debate(name, **({} if name == "react" else {"max_rounds": 4}))
     assert document["error"] is None, document["error"]
     refused = statuses(stub).count(400)
-    # Calls in flight before the first refusal.
+    # Calls in flight at the first refusal are refused, too.
     assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8
     assert [call["outcome"] for call in document["calls"]].count("failed") == refused
     assert any(call.get("left_out", {}).get("context") == CONTEXT for call in document["calls"])
@@ -191,4 +191,5 @@ async def test_evidence_that_was_left_out_is_not_in_the_schema(start_stub: Start
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)
     assert speaker.not_shown
+    # The first options are made before the prompt is shortened.
     assert {id for ids in asked[1:] for id in ids} == {piece["id"] for piece in pieces} - speaker.not_shown

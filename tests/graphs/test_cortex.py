@@ -93,7 +93,7 @@ async def test_a_debate_reproduces_the_worked_example(start_stub: StartStub) -> 
     assert warning_kinds(document, but=()) == ["unknown_model_size"]
 
 
-async def test_similarity_is_computed_from_answers_and_reasons(start_stub: StartStub) -> None:
+async def test_similarities_weights_and_kept_edges_follow_from_answers_and_reasons(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "SRR", "RRS", "SRN", sure=[*CONFIDENCES, (0.1, 0.2, 0.95)], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=3)
     assert outline(document)[1:4] == (None, "max_rounds", 3)
@@ -141,7 +141,7 @@ LAST = {"SRN": None, "SSRR": None, "SSRRN": None, "SRRSR": "R", "SRR": "R", "SR-
 """Answers of the last round, and the winner; a tie has none."""
 
 
-async def test_a_tie_is_an_abstention(start_stub: StartStub) -> None:
+async def test_the_majority_of_the_last_round_wins_and_a_tie_is_an_abstention(start_stub: StartStub) -> None:
     cases = claims(LAST)
     start_stub([r for claim, last in cases.items() for r in script("S" * len(last), last, first=0, claim=claim)])
     for claim, last in cases.items():

@@ -1,4 +1,4 @@
-"""CortexDebate compares outputs by cosine, by a cross-encoder, or by a prompt (S3, table 10)."""
+"""CortexDebate compares outputs by a cross-encoder or by a prompt (S3, table 10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TURNS: Turns = [
 
 
 class Lengths:
-    """A cross-encoder that depends on the order of its texts."""
+    """A cross-encoder whose rating is the length of the first text, so it depends on the order of the texts."""
 
     name = "lengths"
 
@@ -32,7 +32,7 @@ class Lengths:
         return [self.unit * len(text) for _ in others]
 
 
-async def test_a_cross_encoder_compares_each_pair_in_both_orders() -> None:
+async def test_a_cross_encoder_compares_each_pair_in_both_orders_and_invalid_ratings_are_refused() -> None:
     found = await similarities_by_cross_encoder(TURNS, Lengths(0.1))  # type: ignore[arg-type]
     assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # an agent without an answer is in no pair
     assert await similarities_by_cross_encoder(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Prompts of Tool-MAD's debaters: the reason for another round, evidence that is kept, the basis of an answer."""
+"""Tool-MAD's debaters: why there is another round, which evidence they keep, and what their answers may rest on."""
 
 from __future__ import annotations
 

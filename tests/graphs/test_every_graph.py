@@ -39,7 +39,7 @@ SINGLE_ANSWER = {"standard_prompting", "chain_of_thought", "rag", "react"}
 """Systems with a single answer, so that agreement is undefined."""
 SCHEMA = Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
-"""Prompts about the words of an answer."""
+"""Parts of prompts about the words of an answer, which need not show the options."""
 
 
 def test_every_described_graph_is_that_of_its_module_and_is_explained() -> None:

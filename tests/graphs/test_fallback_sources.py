@@ -54,7 +54,7 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
     assert len(server.paths) == 3  # one search before the debate, one per round
 
 
-async def test_if_wikipedia_is_unreachable_the_debate_fails(stub: StubEndpoint) -> None:
+async def test_if_wikipedia_is_unreachable_the_debate_fails_and_names_options_that_work(stub: StubEndpoint) -> None:
     options = {}
     for name in ("tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")

@@ -207,7 +207,7 @@ async def test_ceilings_hold_for_readers_and_debate_and_reserve_a_call_for_the_j
         assert document["calls"][-1]["role"] == "judge"
 
 
-def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own() -> None:
+def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own_and_invalid_ones_are_refused() -> None:
     kind = load_graph("tool_mad").settings
     inner = settings_of(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
     assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
@@ -231,7 +231,7 @@ async def test_a_task_that_the_debate_cannot_take_is_refused_before_any_call(sta
     assert (document["error"]["kind"], stub.requests()) == ("unfit_task", [])
 
 
-def test_quotes_count_by_their_origin() -> None:
+def test_verified_quotes_count_once_per_origin() -> None:
     pieces = check_given([LETTER, NOTE, {"id": "again", "text": "Another page.", "url": "https://www.a.org/9"}])
     turns: Any = [
         {"citations": [{"evidence_id": "letter-1", "verified": True}, {"evidence_id": "again", "verified": True}]},
@@ -245,7 +245,7 @@ def test_quotes_count_by_their_origin() -> None:
     "asked",
     [{"task": "fever"}, {"task": "mmlu", "options": ["x", "y"]}, {"labels": {"true": "it is so", "open": ""}}],
 )
-def test_the_debate_gets_the_same_input(asked: dict[str, Any]) -> None:
+def test_the_debate_gets_the_same_task(asked: dict[str, Any]) -> None:
     task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
     again = inner_input({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
     assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task

@@ -20,7 +20,7 @@ JOINS = {
 JOINS["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
 JOINS["peer_review"] |= {"hand_back"}
 JOINS["group_debate"] |= {"share"}
-"""Nodes that wait for several others, or that check for a warning and find none."""
+"""Nodes that may write nothing: they wait for several others, or check for a warning and find none."""
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -80,7 +80,7 @@ async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(as
 
 
 def add_two_nodes_and_router(graph: DebateGraph) -> None:
-    """Add two parallel nodes before an idle node, and a router after it."""
+    """Add two parallel nodes before the idle node ``review``, and a router after it."""
     for name in ("one", "other"):
         graph.add_node(name, Node(write_step))
         graph.add_edge(START, name)

@@ -189,7 +189,9 @@ async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubE
     assert seen[1][1] == seen[0][1]
 
 
-async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_equal_calls_in_flight_are_sent_once_and_those_of_two_agents_twice(
+    stub: StubEndpoint, ledger: CallLedger
+) -> None:
     start = await ledger.begin("g", {}, {})
     model = await open_chat_model("openai:stub")
 

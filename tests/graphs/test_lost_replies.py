@@ -68,7 +68,7 @@ async def test_a_repeated_call_counts_both_the_lost_and_the_received_reply(
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"status": 429}, {"raw": error_in_body(429)}])
-async def test_requests_that_the_endpoint_refused_cost_nothing(fault: dict[str, Any], start_stub: StartStub) -> None:
+async def test_requests_that_failed_with_500_or_429_cost_nothing(fault: dict[str, Any], start_stub: StartStub) -> None:
     start_stub([{**fault, "model": "slow", "times": 1}])
     document = await spend("society_of_minds", [], **ROUND, budget=20_000)
     assert not [call for call in document["calls"] if "reserved" in call]

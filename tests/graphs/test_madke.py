@@ -323,7 +323,7 @@ async def test_without_a_usable_selection_a_debater_answers_without_evidence(sta
     assert items_in(stub.prompts("stub-debater-1")[-1], document) == []
     assert calls_by_role(document)["debater-1"] == 3  # the selection is requested twice
     assert kinds(document).count("nothing_selected") == 1
-    assert document["depth"] == 4
+    assert document["depth"] == 4  # select twice, answer, sum up
 
 
 async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> None:
@@ -352,7 +352,7 @@ async def test_sequential_debaters_hear_earlier_answers_of_the_round(start_stub:
     assert answers_in(first) == {(1, 1), (2, 1), (3, 1)}
     assert answers_in(second) >= {(1, 2), (2, 1), (3, 1)}
     assert answers_in(third) >= {(1, 2), (2, 2), (3, 1)}
-    assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1
+    assert document["depth"] == (2 + 1) + (3 * 2 + 1) + 1  # select, answer, judge; in round 2 in turn; then sum up
     assert answers_in(stub.prompts("stub-judge")[1]) == {(1, 2), (2, 2), (3, 2)}
     assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker
 
@@ -366,7 +366,7 @@ async def test_parallel_debaters_hear_only_earlier_rounds(start_stub: StartStub)
     for number in (1, 2, 3):
         assert answers_in(rounds_of(stub, number)[1][1]) == {(1, 1), (2, 1), (3, 1)}
         assert answers_in(rounds_of(stub, number)[1][0]) == {(number, 1)}
-    assert document["depth"] == 5
+    assert document["depth"] == 5  # select and answer twice, then sum up
     assert max(call["in_flight"] for call in stub.calls()) == 3
     assert calls_by_role(document) == {"debater-1": 4, "debater-2": 4, "debater-3": 4, "summariser": 1}
 

@@ -79,7 +79,7 @@ async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(
     assert len(judged["evidence_ids"]) == 1
 
 
-async def test_given_texts_are_never_left_out(start_stub: StartStub) -> None:
+async def test_given_texts_are_never_left_out_and_count_for_their_origin(start_stub: StartStub) -> None:
     stub = start_stub([FIELDS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
     document = await run_debate("tool_mad", f"{SHELF}:mixed", given, k=3, max_rounds=1)

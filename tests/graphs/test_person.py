@@ -91,7 +91,7 @@ def person_turns(document: Mapping[str, Any], step: str) -> list[Any]:
 
 
 def reply_once(kind: str, reply: Any) -> Reply:
-    """A reply to the first question of a kind; all other questions are accepted."""
+    """A reply to the first question of a kind; the reply to every other question accepts."""
     left = [reply]
     return lambda value: left.pop() if value["kind"] == kind and left else True
 

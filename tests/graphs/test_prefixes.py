@@ -44,6 +44,7 @@ async def test_prompts_of_agents_share_their_start(
     one, other = (prompts(stub, agent, asked)[at] for agent in ("agent-1", "agent-2"))
     start = common_start([one, other])
     assert all(text in start for text in (CLAIM, *shared))
+    # In reconcile, both prompts show all answers, with the names of their agents.
     assert not any(text in start for text in ("agent-1", "metrologist")) or name == "reconcile"
     ends = one[one.index('You are "agent-1".') :], other[other.index('You are "agent-2".') :]
     assert ["metrologist" in ends[0], "jeweller" in ends[1]] == [True, True]

@@ -20,7 +20,7 @@ from tests.retrievers.vendors import WORK
 __all__ = ["serve"]
 
 
-def test_every_preset_fits_its_graph() -> None:
+def test_every_preset_fits_its_graph_and_a_misspelt_name_is_refused() -> None:
     for name, preset in PRESETS.items():
         assert preset.graph in DESCRIPTIONS
         assert preset.task is None or preset.task in TASKS

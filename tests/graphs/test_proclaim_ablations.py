@@ -199,7 +199,7 @@ async def test_ablations_run_with_one_model_for_all_roles(
 # --- the length of the record -----------------------------------------------------------------------------------------
 
 
-async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub: StartStub) -> None:
+async def test_a_record_that_is_too_long_loses_its_last_exhibits(start_stub: StartStub) -> None:
     ruled = [*weighs(1, 0.9, "C"), *weighs(1, 0.6, "A"), *weighs(0.5, 0.5, "D"), *weighs(0.4, 0.4, "E")]
     ruled += weighs(0.1, 0.1, "B")
     finds = [*searches("plaintiff", "#I", "#0"), *searches("defense", "#0", "#J")]

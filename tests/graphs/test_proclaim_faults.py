@@ -153,7 +153,7 @@ async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_un
 def unassisted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, FinishedTrial]]:
-    """Run a trial in which every assisting role fails; return it, and how each role fails."""
+    """Run a trial in which every assisting role fails; yield the kind of the failure, and the trial."""
     fault: str = request.param
     failing = [
         rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")

@@ -57,7 +57,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, S, I, N, S, I, N], N, 3, 7),
     ([I, I, I, I, I, I, I], I, 7, 7),
 ]
-"""The judges' verdicts in order, the panel's verdict, the votes for it, and all votes."""
+"""The judges' verdicts in order, the panel's verdict, and the numbers of votes for it and of all votes."""
 
 
 def panel(verdicts: Sequence[str | None]) -> list[Rule]:
@@ -210,7 +210,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         ({"judge-2": plaintiff}, panel, {"judge-2"}),
         ({"judge-2": "openai:stub-else"}, [panel[0], plaintiff, panel[2]], set()),
         ({"critic": defense}, [*panel[:2], {"name": "daniel", "model": plaintiff}], {"critic", "daniel"}),
-        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # the critic has the same model
+        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # only the temperature differs
         ({"court": plaintiff, "expert": defense, "critic": panel[0]}, panel[:1] * 3, {"judge-1", "judge-2", "judge-3"}),
         ({"plaintiff": defense}, panel, set()),
         ({}, [defense], {"judge-1"}),
@@ -267,7 +267,7 @@ async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> Non
     start_stub([*judges(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **ONE_ROUND)
-        assert outcome(document)[:3] == ("done", inconclusive, I), given  # the chief judge's
+        assert outcome(document)[:3] == ("done", inconclusive, I), given  # all differ, so the chief judge's wins
         assert final_votes(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
         assert kinds(document) == (["burden_of_refutation"] if burden else [])
         assert document["confidence_parts"]["reflection"] == 0

@@ -42,7 +42,7 @@ from tests.graphs.scripted_trial import (
 
 ADMITTED = "A A9 E F G H I D"
 ON_RECORD = [f"{ADMITTED} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O R")]
-"""The exhibits that counsel see in the rounds of the primary debate."""
+"""The exhibits that counsel see in each round of the primary debate."""
 
 
 def statements_by_prompt(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
@@ -235,7 +235,7 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
     assert all(score in consistency for score in ("9.25", "8.5"))
 
 
-async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
+async def test_a_record_that_is_too_long_loses_its_last_uncited_exhibits(
     start_stub: StartStub, two_rounds: FinishedTrial
 ) -> None:
     document, _ = two_rounds

@@ -61,10 +61,10 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
         "max_rounds",
         5,
     ),
-    "by 0.05 exactly": (both_reflect([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
-    "by -0.05 exactly": (both_reflect([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
-    "by 0.049": (both_reflect([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
-    "by -0.049": (both_reflect([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
+    "their sum rises by 0.05 exactly": (both_reflect([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
+    "their sum falls by 0.05 exactly": (both_reflect([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
+    "their sum rises by 0.049": (both_reflect([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
+    "their sum falls by 0.049": (both_reflect([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
     "a jump between": (both_reflect([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
     "critic in round 1": (criticises(True, *NO[1:]), "max_rounds", 5),
     "critic in rounds 1 and 2": (criticises(True, True, *NO[2:]), "critic_resolved", 2),
@@ -218,7 +218,7 @@ async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
 
 REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
     ("#A9 #B9 #C9", {}, "redundancy"),  # a cosine of 0.9
-    ("#A9 #B9 #C8", {}, None),  # two of three are no more than 0.70
+    ("#A9 #B9 #C8", {}, None),  # two of three are not more than 0.70
     ("#A8 #B8 #C8", {}, None),
     ("#A8 #B8 #C8", {"redundant_similarity": 0.75}, "redundancy"),
     ("#A9 #B9 #C9", {"redundant_similarity": 0.9}, None),  # exactly the threshold
@@ -227,7 +227,7 @@ REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
     ("#0", {}, None),
     ("#down", {}, None),
 ]
-"""The plaintiff's first query, settings, and whether they end its search."""
+"""The plaintiff's first query, settings, and the reason why its search ends then; None if it goes on."""
 
 
 async def test_redundancy_above_the_thresholds_ends_a_search(start_stub: StartStub) -> None:

@@ -192,7 +192,9 @@ async def test_an_answer_is_requested_at_most_twice(start_stub: StartStub, unpar
 
 
 @pytest.mark.parametrize("second", ["right", "wrong"])
-async def test_a_judge_without_a_verified_quote_gives_no_verdict(start_stub: StartStub, second: str) -> None:
+async def test_a_judge_without_a_verified_quote_is_asked_once_more_and_then_gives_no_verdict(
+    start_stub: StartStub, second: str
+) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     judged = [right_citation(mine)] if second == "right" else [wrong_citation(mine)]
     start_stub([

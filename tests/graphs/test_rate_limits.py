@@ -27,5 +27,5 @@ async def test_no_debate_is_lost_and_few_calls_are_refused(start_stub: StartStub
     assert set(sent) == {200, 429}
     assert len(sent) <= 1.15 * sent.count(200)  # with few calls, the first refusals weigh more
     requests = [call["attempts"] for document in documents for call in document["calls"]]
-    assert len(requests) == 31 * DEBATES
+    assert len(requests) == 31 * DEBATES  # each: 12 for queries and answers, 18 for scores, 1 of the judge
     assert sum(requests) == len(stub.requests())

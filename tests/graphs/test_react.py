@@ -309,7 +309,9 @@ async def test_a_busy_model_is_called_again(start_stub: StartStub) -> None:
         (calls(search("x"), finish="length", text="REFUTES") | {"match": AFTER_A_SEARCH}, "cut"),
     ],
 )
-async def test_an_unusable_reply_is_no_answer(start_stub: StartStub, rule: dict[str, Any], outcome: str) -> None:
+async def test_an_unusable_reply_is_no_answer_and_the_answer_is_requested(
+    start_stub: StartStub, rule: dict[str, Any], outcome: str
+) -> None:
     stub = start_stub([rule, ANSWER])
     document = await debate()
     assert (document["answer"], kinds(document), len(act_turns(document))) == ("SUPPORTS", [outcome], 1)
@@ -330,7 +332,7 @@ async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> N
     assert kinds(document) == ["unparsed", "unparsed"]
 
 
-async def test_quotes_are_verified(start_stub: StartStub) -> None:
+async def test_without_a_verified_quote_there_is_no_answer(start_stub: StartStub) -> None:
     invented = {"rationale": "r", "citations": [{"evidence_id": "ev-0", "quote": "never"}], "answer": "SUPPORTS"}
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": json.dumps(invented)}, ANSWER])
     document = await debate(verified_quotes=True)

@@ -1,4 +1,4 @@
-"""Debates of n agents: unparsable replies, dead endpoints, personas, and seeds."""
+"""Debates of n agents: unparsable replies, failing endpoints, personas, and seeds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_an_agent_whose_replies_are_never_parsable_is_recorded_without_a_v
             assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # the agent is asked in every round
             vote = document["votes"][i - 1]
             assert (vote["agent"], vote["answer"], vote["group"]) == (f"agent-{i}", None, None)
-        assert warning_kinds(document) == ["unparsed"] * (2 * 2 * times)
+        assert warning_kinds(document) == ["unparsed"] * (2 * 2 * times)  # two agents, two requests for each answer
 
 
 async def test_without_any_answer_there_is_no_verdict(start_stub: StartStub) -> None:

@@ -1,4 +1,4 @@
-"""Debaters with several sources, with fallbacks, and with sources that fail, on the scripted endpoint."""
+"""Debaters' sources on the scripted endpoint: several, failing ones, fallbacks, a cutoff date, and long texts."""
 
 from __future__ import annotations
 

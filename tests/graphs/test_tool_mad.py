@@ -1,4 +1,4 @@
-"""Tool-MAD on the scripted endpoint: its calls, the contents of prompts, its stops."""
+"""Tool-MAD on the scripted endpoint: its calls, the contents of prompts, its stops, its failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: S
     assert document["votes"] == [{"agent": a, "answer": "SUPPORTS", "group": 0} for a in ("rag", "search")]
     assert not stub.prompts("judge")
     assert document["depth"] == 4  # query, answer, statements, verdicts
-    assert document["usage"]["calls"] == len(document["calls"]) == 10
+    assert document["usage"]["calls"] == len(document["calls"]) == 10  # these and the questions, for two debaters
 
 
 async def test_agreement_with_low_faithfulness_continues_the_debate(start_stub: StartStub) -> None:
@@ -80,7 +80,7 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
     assert "- search: faithfulness 0.50 (3 rounds), answer relevance 1.00 (3 rounds)" in seen
     assert all(f"Round {r}" in seen for r in (1, 2, 3))
     assert all(piece["id"] in seen for piece in document["evidence"])
-    assert document["depth"] == 9
+    assert document["depth"] == 9  # query and answer in three rounds, statements, verdicts, the judge
 
 
 async def test_debaters_see_each_others_answers_from_the_second_round_on(start_stub: StartStub) -> None:
@@ -170,7 +170,7 @@ async def test_a_scoring_call_that_fails_leaves_the_score_unknown_and_fails_the_
     document = await debate(max_rounds=1)
     assert (document["stop_reason"], document["answer"]) == ("max_rounds", "REFUTES")
     assert document["scores"]["rag"] == {"faithfulness": None, "answer_relevance": None}
-    assert sum(w["kind"] == "score_missing" for w in document["warnings"]) == 4
+    assert sum(w["kind"] == "score_missing" for w in document["warnings"]) == 4  # two scores of two debaters
 
 
 async def test_a_fabricated_citation_is_marked(start_stub: StartStub) -> None:
@@ -269,7 +269,7 @@ async def test_disputed_rounds_are_scored_after_the_last_round(start_stub: Start
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
     document = await debate()
     models = [r["model"] for r in stub.requests()]
-    assert models[:12].count("stub-scorer") == 0
+    assert models[:12].count("stub-scorer") == 0  # a query and an answer of two debaters in three rounds
     assert all(t["scores"]["faithfulness"] == 1 for t in document["turns"] if t["step"] == "respond")
     assert document["depth"] == 9
 

@@ -1,4 +1,4 @@
-"""An error of an installed package names the package, and does not affect other commands."""
+"""Installed packages: their errors name the package and do not affect other commands; their versions and sources."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_confidence_is_the_share_of_weight_if_votes_are_weighted() -> None:
     }
 
 
-def test_one_vote_or_no_winner_gives_no_confidence() -> None:
+def test_one_vote_or_no_winner_gives_no_confidence_and_without_votes_a_share_is_an_error() -> None:
     assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
     assert confidence_by_votes(votes([S, R]), None) == {}
     with pytest.raises(ValueError, match="all votes with an answer have weight 0"):
@@ -78,7 +78,7 @@ def test_confidence_without_votes_is_the_share_of_answers_over_all_rounds() -> N
     )  # the judge's verdict is no debater's answer
 
 
-def test_answers_judged_equal_count_as_equal() -> None:
+def test_answers_judged_equal_count_as_equal_and_unmatched_words_give_no_confidence() -> None:
     log: Any = [{"votes": [{"group": 0, "answer": "Paris"}, {"group": 0, "answer": "The French capital"}]}]
     assert answers_like(WORDS, log, "paris") == (2, 2)
     found = confidence_after("Lyon", ["Paris", "Paris"], task=WORDS)

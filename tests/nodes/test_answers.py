@@ -284,7 +284,7 @@ def test_options_are_distinguished(options: list[str], text: str, letter: str | 
         ("--5", None),
     ],
 )
-def test_numbers_are_parsed(text: str, value: Fraction | None) -> None:
+def test_numbers_are_parsed_only_if_they_are_clear(text: str, value: Fraction | None) -> None:
     assert read_number(text) == value
 
 
@@ -354,7 +354,7 @@ def test_equal_short_answers_are_recognised(one: str, other: str, same: bool) ->
         ("x" * 501, None),
     ],
 )
-def test_short_answers_are_parsed(text: str, answer: str | None) -> None:
+def test_short_answers_are_parsed_or_refused(text: str, answer: str | None) -> None:
     assert read_answer(make_task("short_answer"), text) == answer
 
 
@@ -420,7 +420,9 @@ units = st.sampled_from(["", *sorted(UNITS)])
 
 
 @given(values, units, values, units)
-def test_a_number_with_its_unit_parses_as_itself(value: Fraction, unit: str, other: Fraction, another: str) -> None:
+def test_numbers_with_units_parse_as_themselves_and_are_compared_by_value_and_unit(
+    value: Fraction, unit: str, other: Fraction, another: str
+) -> None:
     task = make_task("number")
     one, two = (read_answer(task, f"{show_number(v)} {u}") for v, u in ((value, unit), (other, another)))
     assert one

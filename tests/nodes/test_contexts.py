@@ -100,7 +100,7 @@ def test_a_refusal_that_names_the_context_sets_it_for_that_endpoint() -> None:
     learn_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
-    assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)
+    assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)  # a tenth of the way to the count
 
 
 def test_a_refusal_without_a_number_halves_the_prompt() -> None:

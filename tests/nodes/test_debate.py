@@ -1,4 +1,4 @@
-"""The builder of debates: which nodes and edges it adds to every system, and which graphs it refuses."""
+"""The builder of debates: what it adds to every system, which routers it accepts, and which graphs it refuses."""
 
 from __future__ import annotations
 

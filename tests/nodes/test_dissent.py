@@ -1,4 +1,4 @@
-"""Dissent: who did not support the verdict, with the argument that has most checked quotes; changes of an answer."""
+"""Dissent: who did not support the verdict, with the argument that has most verified quotes; changes of an answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
     }  # fmt: skip
 
 
-def test_the_argument_with_most_checked_quotes_is_shown() -> None:
+def test_the_argument_with_most_verified_quotes_is_shown() -> None:
     turns = [answers(a, 1, "REFUTES", *ids) for a, ids in (("a", ("ev-1!", "ev-2!")), ("b", ("ev-1",)), ("c", ()))]
     [other] = dissent_of(document(*turns, answers("d", 1, "SUPPORTS")))["minority"]
     assert ([one["agent"] for one in other["by"]], other["argument"]) == (["a", "b", "c"], "b 1")

@@ -128,6 +128,6 @@ async def test_a_resumed_debate_keeps_its_edited_prompts(start_stub: StartStub, 
     await graph.ainvoke({"claim": "Bees make honey.", "of": "."}, config, context=context)
     document = await graph.ainvoke(Command(resume=True), config, **({"context": {}} if again else {}))
     assert (document["status"], document["rounds"]) == ("done", 2)
-    assert len(stub.prompts()) == 6
+    assert len(stub.prompts()) == 6  # three agents in two rounds
     assert all(text.startswith("EDITED. ") for text in stub.prompts())
     assert texts.items() <= document["settings"].items()

@@ -25,7 +25,7 @@ def test_ceilings_and_ratios_follow_from_the_cost_of_the_debate() -> None:
     assert ratios(debate, FullCost(None, None, 0, 0.0)) == dict.fromkeys(FullCost._fields)
 
 
-def test_calls_from_the_ledger_count_as_sent() -> None:
+def test_calls_from_the_ledger_count_as_sent_and_unknown_costs_are_none() -> None:
     calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
     both = full_cost(calls, 3.0, PRICES)
     assert both == FullCost(240, both.usd, 2, None)  # the time of both is unknown

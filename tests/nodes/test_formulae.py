@@ -53,7 +53,7 @@ def test_answer_relevance_is_the_mean_cosine(
     ("claim", "questions"),
     [([0, 0], [[1, 0]]), ([1, 0], [[1, 0], [0, 0]]), ([float("nan"), 1], [[1, 0]]), ([1, 0], [[float("inf"), 0]])],
 )
-def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: list[list[float]]) -> None:
+def test_vectors_that_are_zero_or_not_finite_are_refused(claim: list[float], questions: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="zero or not finite"):
         answer_relevance_score(claim, questions)
 
@@ -69,7 +69,7 @@ def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: li
         (1.0, None, True, False),
         (None, None, True, False),
         (0.0, 1.0, True, False),
-        (None, 0.8, False, True),  # without a retriever, only answer relevance counts
+        (None, 0.8, False, True),  # without evidence, only answer relevance counts
         (None, 0.7999, False, False),
         (0.0, 0.8, False, True),
         (1.0, None, False, False),
@@ -95,7 +95,7 @@ def test_the_average_is_over_known_scores(values: list[float | None], mean: floa
 
 
 @given(st.lists(st.none() | st.floats(0, 1)))
-def test_an_average_lies_between_its_extremes(values: list[float | None]) -> None:
+def test_an_average_lies_between_the_least_and_the_greatest_score(values: list[float | None]) -> None:
     known = [v for v in values if v is not None]
     mean = average(values)
     if not known:

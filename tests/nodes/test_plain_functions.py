@@ -143,7 +143,7 @@ async def test_a_model_that_never_replies_in_json_is_an_error() -> None:
 
 
 class RecordingModel(FakeListChatModel):
-    """A chat model that records its messages."""
+    """A chat model that records the messages that it receives."""
 
     told: list[str] = Field(default_factory=list)
 
@@ -212,7 +212,7 @@ async def test_errors_are_raised_unless_the_node_keeps_them_in_the_state() -> No
     assert state["error"]["kind"] == "unknown_provider"
 
 
-async def test_a_missing_key_of_a_foreign_state_is_named() -> None:
+async def test_a_state_key_or_setting_that_a_foreign_graph_lacks_is_named() -> None:
     score = faithfulness_node().with_settings(Settings(model="fake:1"), "score")
     with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is missing"):
         await foreign(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})

@@ -132,7 +132,7 @@ NOT_FOUND = [
 
 
 @each(("text", "quote"), NOT_FOUND)
-def test_changed_quotes_are_not_found(text: str, quote: str) -> None:
+def test_changed_cut_or_empty_quotes_are_not_found(text: str, quote: str) -> None:
     assert find_quote(quote, text) is None
 
 
@@ -234,7 +234,7 @@ def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quo
 
 
 @given(st.text(), st.text())
-def test_every_match_is_in_the_text(quote: str, text: str) -> None:
+def test_every_match_equals_the_quote_when_both_are_folded(quote: str, text: str) -> None:
     found = find_quote(quote, text)
     if found is not None and {"‹", "›"}.isdisjoint(quote):
         part = fold_quote(text[slice(*found)])

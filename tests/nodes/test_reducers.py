@@ -82,7 +82,7 @@ def test_merging_turns_is_associative(a: list[Turn], b: list[Turn], c: list[Turn
 
 
 @given(TURNS)
-def test_an_empty_write_changes_nothing(turns: list[Turn]) -> None:
+def test_an_empty_write_changes_nothing_and_no_write_modifies_old_values(turns: list[Turn]) -> None:
     merged = merge_turns([], turns)
     before = [dict(t) for t in merged]
     assert merge_turns(merged, []) == merged
@@ -146,7 +146,7 @@ def test_the_longest_chain_of_calls_counts(a: int, b: int, c: int) -> None:
     assert deepest(deepest(a, b), c) == deepest(a, deepest(b, c)) == max(a, b, c)
 
 
-def test_the_first_error_holds() -> None:
+def test_the_first_error_holds_until_a_new_debate_fails_at_its_start() -> None:
     one: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     two: ErrorRecord = {**one, "kind": "quota"}
     assert first_error(None, one) == first_error(one, two) == one

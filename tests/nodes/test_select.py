@@ -36,7 +36,7 @@ async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
 
 
 def numbers_read(text: str, size: int = 5) -> list[int] | None:
-    """The numbers that are read from a reply."""
+    """The numbers that are read from a reply; None if it is unusable."""
     found, _, _ = read_reply(AIMessage(text), select_reply(size, 3))
     return found.selected if found else None
 

@@ -1,4 +1,4 @@
-"""Shortening prompts to a limit: which parts are dropped first, which stay; the rest stays whole and in order."""
+"""Shortening prompts to a limit: which parts are dropped first, and which never; the rest stays in order."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_prompt_that_fits_is_unchanged() -> None:
     assert made == ShortenedTexts([WHOLE], size=bytes_of(WHOLE))
 
 
-def test_evidence_of_the_lowest_rank_is_dropped_first() -> None:
+def test_evidence_of_the_worst_rank_is_dropped_first() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
     assert ids_shown(made) == ["p1", "p2", "p3", "p4", "p5"]
     assert (made.evidence_left_out, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])

@@ -1,4 +1,4 @@
-"""How answers are shown to other speakers in prompts."""
+"""How prompts show answers, scores and personas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: their answers, and how a written answer is parsed."""
+"""Tasks: their labels and words in prompts, how a written label is parsed, and which claims are valid or questions."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def scores_of(evidence: float, validity: float, reliability: float) -> dict[str,
 
 
 def judge_turns(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
-    """The turns of judges; judges who abstain have no scores."""
+    """The turns of judges; judges without a verdict have no scores."""
     turns = []
     for number, (verdict, score) in enumerate(zip(verdicts, scores, strict=True), 1):
         scores_of_judge = scores_of(*score) if verdict else dict.fromkeys(QUALITIES)

@@ -205,7 +205,7 @@ REFLECTED |= {"flaws": [], "discovery_need": "", "refined_stance": ""}
 
 
 @pytest.mark.parametrize("share", [-0.01, 1.01, 7, 85, math.nan, math.inf, None, "high"])
-def test_values_outside_0_to_1_are_refused(share: Any) -> None:
+def test_values_other_than_numbers_from_0_to_1_are_refused(share: Any) -> None:
     for name in ("logic", "novelty", "rebuttal"):
         with pytest.raises(ValidationError):
             ReflectionReply.model_validate(REFLECTED | {name: share})
@@ -229,6 +229,6 @@ def test_empty_and_repeated_entries_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("premises", [[], [""], [" ", "\n"], None, "Ice floats."])
-def test_premises_without_any_text_are_refused(premises: Any) -> None:
+def test_premises_that_are_empty_or_no_list_are_refused(premises: Any) -> None:
     with pytest.raises(ValidationError):
         PremisesReply.model_validate({"premises": premises})

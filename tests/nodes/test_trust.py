@@ -140,7 +140,7 @@ def test_reliability_and_similarity_are_running_means() -> None:
         reliability(0, 0, 0.5)
 
 
-def test_cosines_beyond_their_range_are_clamped() -> None:
+def test_cosines_beyond_their_range_are_clamped_and_nan_is_refused() -> None:
     assert intimacy(mean_similarity(0, 1, -1)) == 2
     assert intimacy(mean_similarity(0, 1, 1 + 1e-7)) == 0
     assert intimacy(mean_similarity(0, 1, -1 - 1e-7)) == 2

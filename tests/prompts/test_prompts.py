@@ -1,4 +1,4 @@
-"""Prompts: texts put into them stay data, and errors in them are reported."""
+"""Prompts: texts put into them stay data, shared parts come first, and errors in prompts are reported."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TEMPLATE = "Do it.\n---\n{claim}"
 
 
 class Recorder(Speaker):
-    """A model that records prompts. Its statements and final answers are the given text; other replies are random."""
+    """A speaker that records prompts. Its first statement and final answers are the given text; others are random."""
 
     def __init__(self, text: str) -> None:
         super().__init__("somebody", ChatModel("fake:1", FakeChatModel(), Endpoint("fake", "")))
@@ -105,7 +105,7 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool) -> Citation:
 
 @dataclass
 class Material:
-    """One text in every field whose content comes from users, models or sources."""
+    """Evidence and turns with one text in every field whose content comes from users, models or sources."""
 
     text: str
 
@@ -172,7 +172,7 @@ async def shared_evidence(given: Material, recorder: Recorder) -> None:
 
 
 async def one_agent(given: Material, recorder: Recorder) -> None:
-    """Record every prompt of the other systems with a single agent."""
+    """Record every prompt of standard prompting, chain of thought and ReAct."""
     text, turn = given.text, given.turn
     for prompt, steps in (("standard_prompting/answer", False), ("chain_of_thought/answer", True)):
         shown = {"demonstrations": demonstrations(TASK, 1, steps=steps)}
@@ -279,9 +279,7 @@ def render_prompts(text: str) -> list[tuple[str, str]]:
 
 
 def tags(prompt: tuple[str, str]) -> tuple[list[str], int]:
-    """The tags as a reader sees them after Unicode normalisation without zero-width characters, and the number of angle
-    brackets.
-    """
+    """The visible tags in a prompt after Unicode normalisation, and its number of angle brackets."""
     normal = unicodedata.normalize("NFKC", "\n".join(prompt))
     visible = "".join(c for c in normal if unicodedata.category(c) not in ("Cf", "Cc") or c == "\n")
     return re.findall(r"<[^<>]*>", visible), sum(visible.count(c) for c in "<>")
@@ -307,7 +305,7 @@ HOSTILE = (
 )
 
 
-def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
+def test_every_shipped_prompt_is_rendered_once_with_texts_only_in_its_data() -> None:
     seen = render_prompts(PLAIN)
     folder = resources.files("moot.prompts")
     shipped = [
@@ -317,7 +315,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         for file in sub.iterdir()
         if file.name.endswith(".md")
     ]
-    assert len(seen) == len(shipped) == 51
+    assert len(seen) == len(shipped) == 51  # each prompt once
     for name in shipped:
         instructions, _, data = load(name).partition("\n---\n")
         pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", re.escape(instructions.strip())))
@@ -385,7 +383,7 @@ def test_no_character_of_a_text_becomes_an_angle_bracket() -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(blacklist_characters="<>＜＞﹤﹥\n", blacklist_categories=["Cs"])))
-def test_a_text_put_into_a_prompt_is_unchanged(text: str) -> None:
+def test_a_line_without_angle_brackets_is_unchanged_in_a_prompt(text: str) -> None:
     body = f"{{{text}}} {{claim}} {{0!r}} }}{{"
     assert fill(TEMPLATE, {"claim": as_data("claim", body)}) == ("Do it.", f"<claim>\n{body}\n</claim>")
 

@@ -278,7 +278,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
         ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
     ],
 )
-def test_invalid_settings_are_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_variables_are_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
     monkeypatch.setenv(variable, value)

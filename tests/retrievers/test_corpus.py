@@ -266,7 +266,7 @@ async def test_a_deleted_corpus_can_be_built_again(empty_home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.txt", b"/".join([b"x" * 120] * 5) + b"/a.md"], ids=["not UTF-8", "long"])
-def test_invalid_paths_as_ids_are_refused(name: bytes, tmp_path: Path) -> None:
+def test_paths_that_cannot_be_ids_are_refused(name: bytes, tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("Ice floats.")
@@ -301,7 +301,7 @@ with strict():
 
 
 async def test_a_new_process_and_this_one_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
-    """A new process, because the first imports read files, too. The LangGraph server refuses blocking calls."""
+    """The other process is new, so its imports read files; it refuses blocking calls, as LangGraph's server does."""
     closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, env=variables, stdout=-1, stderr=-1)

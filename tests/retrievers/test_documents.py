@@ -258,7 +258,7 @@ def test_a_newer_version_of_a_document_replaces_the_older(tmp_path: Path, monkey
     assert (asyncio.run(again).passages, encoded[-1]) == (2, 0)
 
 
-def test_indexing_starts_before_all_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexing_starts_before_all_passages_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "notes.txt").write_text("\n\n".join(f"Sentence {i}." for i in range(60)))
     taken: list[str] = []

@@ -116,7 +116,7 @@ async def test_without_results_there_are_no_texts_to_encode(stub: StubEndpoint) 
     hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
     hybrid._rows.clear()  # as if all passages had been stored later
     assert await hybrid.search("water", 3) == []
-    assert texts_per_request(stub) == [*before, 1]
+    assert texts_per_request(stub) == [*before, 1]  # the query
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def test_addresses_that_are_not_fetched_give_clear_errors(
         fetch(site + path)
     assert message in caught.value.detail
     del caught
-    # An unclosed connection must fail this test, not a later one.
+    # So that an unclosed connection fails this test, not a later one.
     gc.collect()
 
 

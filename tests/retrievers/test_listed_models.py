@@ -1,4 +1,4 @@
-"""A server loads only listed models, however they are named."""
+"""A server loads only listed encoders, cross-encoders and summarisers; the command line loads any."""
 
 from __future__ import annotations
 

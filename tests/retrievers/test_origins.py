@@ -83,11 +83,11 @@ def test_reprints_are_detected_but_other_reports_and_paraphrases_are_not() -> No
         for (i, a), (j, b) in combinations(enumerate(REPORTS), 2)
         if a["topic"] == b["topic"] and {a["kind"], b["kind"]} <= same
     }
-    assert len(expected) == 21
+    assert len(expected) == 21  # three pairs for each of seven topics
     for threshold in (ALIKE, ALIKE * 1.3, ALIKE / 2):
         assert set(near_duplicates(texts, threshold)) == expected
     pieces = [piece(report["text"], f"https://site-{i}.com/") for i, report in enumerate(REPORTS)]
-    assert len(set(origins(pieces).values())) == len(REPORTS) - 14
+    assert len(set(origins(pieces).values())) == len(REPORTS) - 14  # three reports a topic share one origin
 
 
 def test_short_texts_are_no_duplicates() -> None:

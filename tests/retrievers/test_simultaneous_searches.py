@@ -66,7 +66,7 @@ async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypat
     assert sizes == [3]
 
 
-async def test_a_query_without_an_answer_is_an_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_incomplete_batch_fails_each_search(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
     found = source._query_batch
     monkeypatch.setattr(source, "_query_batch", lambda vectors, k: found(vectors, k)[:-1])
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)

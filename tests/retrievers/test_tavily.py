@@ -31,7 +31,7 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_the_request_has_the_search_options(start: StartVendor) -> None:
+async def test_the_maximum_of_results_and_the_latest_date_are_sent(start: StartVendor) -> None:
     server = await start(TAVILY)
     await (await open_retriever("tavily", published_before="2024-03-01")).search("deepest lake", 99)
     assert (server.bodies[0]["max_results"], server.bodies[0]["end_date"]) == (20, "2024-02-29")

@@ -101,7 +101,7 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
 
 
 def place_debate(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    """Assign a debate to a run; return the listing of a user."""
+    """Assign a debate to a run; return the listing of a user, or of all users."""
     ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
@@ -167,7 +167,7 @@ async def test_a_document_is_replaced_only_by_its_user_with_a_more_complete_one(
         assert len(debates.all_document_ids()) == 1
 
 
-def test_an_idempotency_key_is_reserved_once(
+def test_an_idempotency_key_belongs_to_one_request_until_it_is_released_or_expires(
     postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_DATABASE", server.url)

@@ -29,7 +29,7 @@ pytestmark = [
 
 METRICS_TOKEN = "prometheus-battery-staple"
 SETTINGS = {"model": "openai:gpt-4o-mini", "max_rounds": 4}
-CALLS = 3 * 4
+CALLS = 3 * 4  # agents, rounds
 AT_ONCE = 3
 DONE = "moot_debate_duration_seconds_count"
 

@@ -31,7 +31,7 @@ def check_refused(answer: httpx.Response, reason: str) -> None:
 
 
 def log_in(client: httpx.Client, user: str) -> str:
-    """Log a user in; return the page with the user's numbers."""
+    """Log a user in; return the page with the user's usage."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
         return browser.get("/moot/login").text

@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Tags(HTMLParser):
-    """Names of all tags, and all attributes."""
+    """Names of all tags, all attributes, and the text of style sheets."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

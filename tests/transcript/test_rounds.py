@@ -79,7 +79,7 @@ async def test_reasons_of_tool_mad_for_disputed_then_unstable_rounds(start_stub:
     ]
 
 
-async def test_a_reason_of_two_rounds_is_given_for_both(start_stub: StartStub) -> None:
+async def test_a_reason_that_recurs_is_given_for_each_round(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([False], CLAIM)])
     output = await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
     low = "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): "
@@ -98,7 +98,7 @@ async def test_reasons_of_tool_mad_without_scores(start_stub: StartStub) -> None
     )
 
 
-async def test_reasons_of_madke_without_agreement(start_stub: StartStub) -> None:
+async def test_reasons_of_madke_until_the_judge_finds_agreement(start_stub: StartStub) -> None:
     roles = {name: f"openai:stub-{name}" for name in ("debater-1", "debater-2", "judge", "summariser")}
     silent = {"model": "stub-debater-1", "match": "your `answer`", "times": 1, "reply": "I would rather not say."}
     agree = {"model": "stub-judge", "match": "agree"}
@@ -121,7 +121,7 @@ async def test_reasons_of_madke_without_agreement(start_stub: StartStub) -> None
     check_reasons(output, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
 
 
-async def test_reasons_of_tit_for_tat_without_a_preference(start_stub: StartStub) -> None:
+async def test_reasons_of_tit_for_tat_until_the_moderator_prefers_an_answer(start_stub: StartStub) -> None:
     roles = {name: f"openai:stub-{name}" for name in ("affirmative", "negative", "moderator", "judge")}
     prefers = {"model": "stub-moderator"}
     start_stub([

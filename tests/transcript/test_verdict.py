@@ -159,7 +159,7 @@ async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: Start
     document, printed = await run_debate("rag", model="openai:stub", sources=[f"{SHELF}:shelf"])
     check_caveat_everywhere(
         document, printed, "SUPPORTS (single_pass) - one origin",
-        "All citations of the verdict are of one origin: Shelf: Eggs.",
+        "All verified citations of the verdict are of one origin: Shelf: Eggs.",
     )  # fmt: skip
     [piece] = document["evidence"]
     answer = document["turns"][-1]

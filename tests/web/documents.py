@@ -1,4 +1,4 @@
-"""Result documents for the page: a real one, and changed copies of it."""
+"""Result documents for the page: of debates on the fake model, and changed copies of them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DEBATES: dict[str, Document] = {}
 
 
 async def a_debate(graph: str = "tool_mad") -> Document:
-    """Run a debate on the fake model once; return the output keys of its document."""
+    """Run a debate on the fake model, once per graph; return a copy of its document, with the output keys only."""
     if graph not in DEBATES:
         system = load_graph(graph)
         context = system.settings(model="fake:3", **SETTINGS[graph])
@@ -84,7 +84,7 @@ def with_evidence(document: Document, count: int) -> Document:
 
 
 def with_quotes(document: Document, count: int, length: int) -> Document:
-    """The debate with ``count`` quotes of ``length`` characters in its first answer."""
+    """The debate with ``count`` quotes of about ``length`` characters in its first answer."""
     document = copy.deepcopy(document)
     pieces = [piece(f"Piece {number}. {'lays eggs ' * (length // 10)}", f"Title {number}") for number in range(count)]
     document["evidence"] = [*pieces, *document["evidence"]]
@@ -105,7 +105,7 @@ def piece(text: str, title: str) -> Evidence:
 
 
 def full_of(document: Document, payloads: list[str]) -> Document:
-    """The debate with all texts of models, sources and people replaced by payloads, each at least once."""
+    """The debate with all texts of models, sources and people replaced by payloads; each payload occurs."""
     document = copy.deepcopy(document)
     texts = itertools.cycle(payloads)
     document["evidence"] = [

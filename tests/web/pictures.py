@@ -31,7 +31,7 @@ SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "
 
 
 async def take_pictures(browser: Browser, url: str, home: Path) -> None:
-    """Take all pictures."""
+    """Take the pictures of the server's pages."""
     os.environ["MOOT_HOME"] = str(home)
     done = with_evidence(await a_debate(), 3)
     stopped = done | {"status": "interrupted", "answer": None, "claim": "COVID-19 has a secondary attack rate of 80%."}

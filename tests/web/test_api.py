@@ -237,7 +237,7 @@ def reply_text(answer: dict[str, Any]) -> str:
     return str(answer["result"]["artifacts"][0]["parts"][0]["text"])
 
 
-async def test_presets_are_assistants(server: Server, client: LangGraphClient) -> None:
+async def test_presets_become_assistants_and_changed_ones_are_restored(server: Server, client: LangGraphClient) -> None:
     made = [name for name, preset in PRESETS.items() if preset.task is None]
     assert create_assistants(server.url) == dict.fromkeys(made, "created")
     [fast] = await client.assistants.search(name="fast")

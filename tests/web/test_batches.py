@@ -1,4 +1,4 @@
-"""Batches on the server: each claim is a debate of its table, none is paid for twice, and none is lost."""
+"""Batches on the server: each claim has a row and a debate, none is paid for twice, and none is lost."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def stop_in_batch(server: Server, stub: StubEndpoint, claims: list[str], by: sig
 def check_continued(server: Server, stub: StubEndpoint, stopped: tuple[str, int], a_batch: int) -> None:
     id, before = stopped
     assert wait_for_batch(server, id)["statuses"] == {"done": 6}
-    assert len(stub.calls()) - before <= a_batch + 3 * 2  # the calls in flight are paid for again, and no others
+    assert len(stub.calls()) - before <= a_batch + 3 * 2  # only the calls in flight: three claims, two debaters
 
 
 def test_a_stopped_batch_makes_no_calls_and_resumes(shared_server: Server, stub: StubEndpoint) -> None:

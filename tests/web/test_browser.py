@@ -41,7 +41,7 @@ UNLABELLED_FIELDS = """() => [...document.querySelectorAll('input, select, texta
 
 
 async def start(page: Page, claim: str, settings: dict[str, Any], server: str = "", graph: str = "tool_mad") -> None:
-    """Fill in the form and start."""
+    """Fill in the form, and start a debate."""
     await page.goto(f"{server}/moot")
     await page.get_by_label(BOX).fill(claim)
     await page.get_by_text(EXPERT).click()
@@ -295,7 +295,7 @@ async def test_a_lost_connection_comes_back(page: Page, wire: Wire) -> None:
     assert await page.locator(".record .card h3").count() >= 2
 
 
-async def test_a_debate_is_stopped(page: Page) -> None:
+async def test_a_debate_is_stopped_and_resumed(page: Page) -> None:
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.locator(".turn").first.wait_for()
     await page.locator(".holding th", has_text="searched").nth(1).wait_for()  # each debater's own source

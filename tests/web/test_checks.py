@@ -50,7 +50,7 @@ def test_a_run_without_input_is_refused(server: Server) -> None:
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
 
 
-def test_a_run_without_input_on_an_empty_thread_is_refused(server: Server) -> None:
+def test_runs_without_input_and_replies_are_refused_on_an_empty_thread(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     new_run, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):

@@ -21,8 +21,7 @@ LIST: Any = {
 
 
 async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served) -> None:
-    """A user pastes an article, corrects one of its claims, leaves one out, watches the checks, and reads the
-    reports."""
+    """A user pastes an article, corrects a claim, leaves one out, watches the checks, and reads a report."""
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))

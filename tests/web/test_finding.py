@@ -1,6 +1,4 @@
-"""Finding the claims of an article on the page: while it runs, after a failure or a stop, without a model; a shared
-link.
-"""
+"""Finding claims on the page: progress, failures, stops, the built-in model; shared links; settings as JSON."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def response_of(served: Served, path: str, body: Any = None) -> Any:
-    """The server's response, with its status if it refuses."""
+    """The JSON of the server's response; if it refuses, a pair of its status and the JSON."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", "accept": "application/json"}
     try:

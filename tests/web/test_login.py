@@ -75,7 +75,7 @@ def test_a_program_sends_the_token(locked: Server, monkeypatch: pytest.MonkeyPat
     assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
 
 
-def test_public_routes_need_no_token(locked: Server) -> None:
+def test_health_checks_and_preflights_need_no_token(locked: Server) -> None:
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,
@@ -156,7 +156,7 @@ def test_the_api_docs_load_no_other_origin(locked: Server) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "moot.lan", ""])
-def test_a_server_on_a_public_address_needs_a_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_a_server_on_a_public_address_needs_a_valid_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.delenv("MOOT_TOKEN", raising=False)
     with pytest.raises(UserError, match="set MOOT_TOKEN to a token of at least 16 characters"):
         check_token(host)
@@ -199,7 +199,7 @@ def test_too_many_different_wrong_tokens_block_an_address_for_a_minute(monkeypat
     assert attempts.are_too_many("10.0.0.2")
     for number in range(Attempts.MOST_ADDRESSES):
         attempts.add(f"10.1.{number // 256}.{number % 256}", b"guess")
-    assert attempts.are_too_many("10.0.0.3")
+    assert attempts.are_too_many("10.0.0.3")  # after so many addresses, every new one is blocked
     assert not attempts.are_too_many("10.0.0.1")
     now = 61.0
     assert not attempts.are_too_many("10.0.0.2")

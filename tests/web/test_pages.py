@@ -52,7 +52,7 @@ def test_no_other_file_is_served(client: TestClient, name: str) -> None:
     assert answer.status_code == 404 or answer.content == pages.STATIC["page.js"][0]
 
 
-def test_the_form_offers_every_graph_and_source(client: TestClient) -> None:
+def test_the_form_offers_every_graph_and_known_models_and_sources(client: TestClient) -> None:
     found = client.get("/moot/api/choices").json()
     assert {graph["name"]: graph["about"] for graph in found["graphs"]} == DESCRIPTIONS
     assert found["graphs"][0]["settings"]["properties"]["max_rounds"]["maximum"] == 20

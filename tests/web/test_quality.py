@@ -1,4 +1,4 @@
-"""The page in its states: no findings of axe-core, no wider than a phone, and usable by keyboard."""
+"""The page in its states: no findings of axe-core, no wider than the screen, and usable by keyboard."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def axe_page(served: Served, browser: Browser) -> AsyncIterator[Page]:
 
 
 async def faults_of_page(page: Page, name: str) -> list[str]:
-    """The faults of the page in this state, in both colour schemes and both widths."""
+    """The faults of the page in this state, in the `LOOKS` of the state: pairs of a width and a colour scheme."""
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
@@ -174,7 +174,7 @@ async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -
     await start(page, CLAIM, agents, graph="society_of_minds")
     await page.locator(".holding td", has_text="agents").first.wait_for()
     await page.locator(".holding tbody tr", has_text="answer").first.wait_for()
-    assert await page.locator(".holding tbody tr").count() < 8
+    assert await page.locator(".holding tbody tr").count() < 8  # not a row for each of the 12 debaters
     await page.get_by_role("button", name="Stop").click()
     await page.locator(".verdict h2").wait_for()
 

@@ -65,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, recording_proxy: RecordingP
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_a_server_starts_in_a_new_folder(served: Server, recording_proxy: RecordingProxy) -> None:
+def test_a_server_in_a_new_folder_contacts_no_other_host(served: Server, recording_proxy: RecordingProxy) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"

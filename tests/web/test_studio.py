@@ -42,7 +42,7 @@ def test_every_field_of_a_form_is_described(server: Server, assistants: dict[str
 
 
 def is_bounded(field: dict[str, Any], parts: dict[str, Any]) -> bool:
-    """Whether a field of settings has a maximum, or a list of values."""
+    """Whether each type of a field is limited, for example by a maximum or a list of values, or needs no limit."""
     options = [parts[o["$ref"].rsplit("/", 1)[-1]] if "$ref" in o else o for o in field.get("anyOf", [field])]
     limits = {"maxLength", "maximum", "maxItems", "enum", "const", "exclusiveMaximum", "format"}
     return all(limits & set(o) or o.get("type") in ("null", "boolean", "object") for o in options)

@@ -27,7 +27,7 @@ async def fill_threads(saver: Saver, *names: str) -> None:
 
 @pytest.fixture
 def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """A new home, and the threads that the server's list is asked to remove."""
+    """A new home; returns the threads that the server is asked to remove from its list."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     forgotten: list[str] = []
 
@@ -39,7 +39,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return forgotten
 
 
-def test_the_oldest_threads_are_removed_until_the_file_is_small_enough(unlisted: list[str]) -> None:
+def test_the_oldest_threads_that_do_not_wait_are_removed_for_size_and_all_for_age(unlisted: list[str]) -> None:
     row: Any = SimpleNamespace(status="waiting", updated=0.0)
 
     async def run() -> None:

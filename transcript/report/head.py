@@ -333,7 +333,7 @@ def quoted_by(one: SourceQuote, names: Names) -> str:
 
 
 def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
-    """Dissents: a sentence, and for each answer its chip, its authors, and the reasons."""
+    """Dissents: a sentence, and the chip, the agent and the reason of each."""
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [

@@ -52,7 +52,9 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
 
 
 async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
-    """The ledger for the summary of a debate; None if it is not used, or has no row of the debate.
+    """The ledger for the summary of a debate; None if it is not used.
+
+    Except in the mode ``replay``, a ledger without a row of the debate is not used.
 
     Raises:
         UserError: the ledger cannot be used.

@@ -35,6 +35,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
 
     Raises:
         UserError: the extra ``service`` is not installed, the port is in use, or the environment is incomplete.
+        WorldError: the database cannot be reached.
     """
     check_packages()
     check_token(host, users=True)

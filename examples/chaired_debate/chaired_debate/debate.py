@@ -1,4 +1,4 @@
-"""A chaired debate: the first agent hears all others, and they hear only this agent; when all agree, they vote."""
+"""A chaired debate: the first agent hears all others, and they hear only this agent. A vote follows the last round."""
 
 from collections.abc import Sequence
 from typing import Any
