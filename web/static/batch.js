@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { announce, chip, fault, h, icon, sync } from "./dom.js";
-import { METHODS, when } from "./past.js";
+import { METHODS, modelName, when } from "./past.js";
 import { removing } from "./result.js";
 
 const ROUTE = "/moot/api/batches";
@@ -85,7 +85,7 @@ class BatchPage {
     const all = counts.all;
     this.heading.textContent = all === 1 ? "1 claim" : `${all} claims`;
     document.title = `${batch.name} - moot`;
-    const model = batch.model?.startsWith("fake:") ? batch.model : batch.model?.split(":").slice(1).join(":");
+    const model = batch.model && modelName(batch.model);
     this.about.textContent = [batch.name, METHODS[batch.graph] ?? batch.graph.replaceAll("_", " "), model, `started ${when(new Date(batch.began))}`].filter(Boolean).join(" · ");
     const done = statuses.done ?? 0;
     const running = statuses.running ?? 0;

@@ -1,7 +1,7 @@
 // The start page: a claim, an article or an address, three choices, one button. Everything else is folded.
 
 import { ask } from "./api.js";
-import { recent } from "./past.js";
+import { modelName, recent } from "./past.js";
 import { announce, fault, h } from "./dom.js";
 import { fieldsOf, foldsOf, json, labelled, linesOf, lists } from "./fields.js";
 import { TextsField } from "./given.js";
@@ -27,9 +27,10 @@ export async function newCheck(main, again) {
   document.title = "New check - moot";
   const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
   const home = new Home(choices);
-  main.replaceChildren(home.node, ...(await recent()));
+  main.replaceChildren(home.node);
   if (old) home.repeat(old.document);
   home.update();
+  main.append(...(await recent())); // after the form, which does not wait for the list
 }
 
 export class Home {
@@ -55,7 +56,7 @@ export class Home {
       "Which model",
       [
         { key: "embedded", name: "Built in", about: "Free and offline. To try things out, not to publish" },
-        { key: model, name: model.split(":").slice(1).join(":"), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
+        { key: model, name: modelName(model), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
       lacks[model] ? "embedded" : model,

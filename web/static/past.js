@@ -59,6 +59,11 @@ const WORDS = { running: "under way", waiting: "waits for your answer", interrup
 /** Display names of systems. */
 export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial", find_claims: "Claims of a text" };
 
+/** A model without its provider; a fake model's whole name, because it is only a number otherwise. */
+export function modelName(model) {
+  return model.startsWith("fake:") ? model : model.split(":").slice(1).join(":");
+}
+
 function rowOf(one) {
   if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
   const documented = one.id !== one.debate; // else it has no document yet
