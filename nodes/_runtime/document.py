@@ -24,7 +24,7 @@ from typing_extensions import get_type_hints
 DEMO_MODEL_LINE = (
     "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
 )
-FAKE_MODEL_LINE = "A fake model took part: its replies are random, so its verdicts are not to be trusted."
+FAKE_MODEL_LINE = "A fake model answered: its replies are random, so its verdicts are not to be trusted."
 
 MOOT_VERSION = version("moot")
 """The installed version, read from a file."""

@@ -120,7 +120,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "check_failed": "Not all tests of what the verdict depends on were made.",
         "cross_encoder_missing": "A score was computed in another way.",
         "cut": "A reply was cut off.",
-        "demo_model": "The demonstration model took part.",
+        "demo_model": "A demonstration model took part.",
         "empty_retrieval": "A search found nothing.",
         "empty": "A reply was empty.",
         "evidence_cut": "A text was cut off.",
