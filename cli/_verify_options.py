@@ -86,7 +86,7 @@ AskMoments = Annotated[
     str | None,
     typer.Option(
         metavar="MOMENTS",
-        help="Points at which to ask you, separated by commas: queries, premises (proclaim), evidence, remark, verdict.",
+        help="When to ask you, separated by commas: queries, premises (proclaim), evidence, remark, verdict.",
     ),
 ]
 Resume = Annotated[

@@ -192,7 +192,10 @@ def _all_known(table: Table, key: str) -> bool:
 
 
 def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """A function from a value to its horizontal position, and at most six ticks, at 1, 2 or 5 times a power of ten."""
+    """A function from a value to its horizontal position, and at most six ticks, at 1, 2 or 5 times a power of ten.
+
+    If none of these is on the axis, the ticks are the ends.
+    """
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
     def x_position(x: float) -> float:
@@ -200,6 +203,7 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
 
     steps = [m * 10.0**e for e in range(floor(start), ceil(end) + 1) for m in (1, 2, 5)]
     ticks = [step for step in steps if start <= log10(step) <= end]
+    ticks = ticks or list(dict.fromkeys(float(f"{value:.2g}") for value in (low, high)))
     interval = -(-len(ticks) // 6)
     return x_position, [(x_position(step), f"{unit}{step:,.10g}") for step in ticks[::interval]]
 

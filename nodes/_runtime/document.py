@@ -133,12 +133,13 @@ def _shortened_prompt_warning(role: str, model: str, calls: Sequence[Call]) -> W
     parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
     parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
     parts += [f"{shortened} reasons or arguments were shown in part"] if shortened else []
+    at_most = f"At most {'; '.join(parts)}. " if parts else ""
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
     when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
         f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
         f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or the part of "
-        f"the budget that was left for the decision. At most {'; '.join(parts)}. "
+        f"the budget that was left for the decision. {at_most}"
         "`left_out` of each call has the details."
     )
     return {"kind": "prompt_shortened", "where": role, "detail": detail}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._report.html import LEFT, LETTER_WIDTH, RIGHT, place_labels
+from moot.evals._report.html import LEFT, LETTER_WIDTH, RIGHT, _horizontal_scale, place_labels
 from moot.evals._report.scores import confusion_table, labels_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._report.write import compare
@@ -88,3 +88,11 @@ def test_labels_of_points_do_not_overlap() -> None:
     for (a, b, c, d), (e, f, g, h) in combinations(boxes, 2):
         assert b <= e or f <= a or d <= g or h <= c
     assert all(left >= LEFT and right <= RIGHT + 16 for left, right, *_ in boxes)
+
+
+@pytest.mark.parametrize(("low", "high"), [(3000, 3300), (0.003, 0.0033), (1.1, 1.1), (1, 1000)])
+def test_the_axis_of_costs_has_one_to_six_ticks_between_its_ends(low: float, high: float) -> None:
+    position, ticks = _horizontal_scale(low, high, "$")
+    assert 1 <= len(ticks) <= 6
+    assert all(LEFT <= place <= RIGHT for place, _ in ticks)
+    assert LEFT <= position(low) <= position(high) <= RIGHT
