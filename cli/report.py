@@ -122,9 +122,7 @@ def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
             try:
                 yield path_of(document_id(str(path)))
             except UserError as error:
-                raise UserError(
-                    f"There is no file {path}, and no such debate is stored on this machine.", kind="missing_file"
-                ) from error
+                raise UserError(f"There is no file {path}. {error.detail}", kind="missing_file") from error
 
 
 def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:

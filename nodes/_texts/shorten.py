@@ -173,7 +173,7 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
         texts=texts,
         evidence_left_out=made.evidence_left_out + len(pieces),
         reasons_cut=made.reasons_cut + len(gone) - len(pieces),
-        ids=sorted({*made.ids, *ids}),
+        ids=sorted({*made.ids, *ids} - {id for text in texts for id in cited_in(text)}),
         size=sum(map(bytes_of, texts)),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.nodes._models.contexts import bytes_of
-from moot.nodes._texts.shorten import ShortenedTexts, cited_in, shorten
+from moot.nodes._texts.shorten import ShortenedTexts, cited_in, drop_elements, shorten
 from moot.nodes._texts.show import show_evidence, show_history, show_pool
 from moot.nodes._trial.counsel import show_statements
 from moot.nodes._trial.record import show_critic
@@ -106,6 +106,13 @@ def test_cited_evidence_is_dropped_last() -> None:
     assert ids_shown(made)[-1] == "p6"
     assert "p6" not in made.ids
     assert set(cited_in(made.texts[0])) == {"p6"}
+
+
+def test_a_dropped_piece_that_remaining_turns_cite_may_still_be_cited() -> None:
+    cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
+    made = drop_elements(shorten([prompt(PIECES, cited)], 9000), 3000)
+    assert ids_shown(made) == []
+    assert ("p6" in set(cited_in(made.texts[0])), "p6" in made.ids, "p5" in made.ids) == (True, False, True)
 
 
 def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
