@@ -40,17 +40,22 @@ def write_reports(
     Args:
         documents: result documents, folders of them, and ids of `moot list`.
         kinds: keys of `SUFFIXES`.
-        out: the folder, or the file if there is one report; None for the folder of each document.
+        out: the folder; or the file, if there is one report and the name has a suffix. None for the folder of each
+            document.
         publisher: the publisher named in claim reviews.
         model: the model that summarises each document that has no summary; None for no new summaries. The document
             stores its summary.
 
     Raises:
-        UserError: there is no document, the file or folder cannot be written, or a claim review has no publisher.
+        UserError: there is no document, ``out`` has the wrong suffix, or a claim review has no publisher or no address
+            of its own. Other errors are printed, and the exit code is 2.
     """
     found = list(_document_paths(documents))
     if not found:
-        raise UserError("There is no document here: name result documents (.json) or folders.", kind="missing_file")
+        raise UserError(
+            "No document is named. Give result documents (.json), folders of them, or ids of `moot list`.",
+            kind="missing_file",
+        )
     if "claimreview" in kinds:
         check_publisher(publisher.name, publisher.url)
         if len(found) > 1 and "{id}" not in publisher.url:

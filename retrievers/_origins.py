@@ -79,7 +79,7 @@ def origin_names(piece: Evidence, *, in_parts: bool = False) -> list[str]:
 
 
 def _origin_name(origin: Origin, id: str, *, in_parts: bool) -> str:
-    """The name of the origin of a piece found at one place; see `origins`."""
+    """The name of the origin for one of the places where a piece was found; see `origins`."""
     url = origin.get("url", "")
     domain = registered_domain(url)
     if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:

@@ -71,7 +71,7 @@ async def test_the_floor_sends_equally_many_requests_of_about_the_same_size(star
     found, _ = await sent_by("bare_aiohttp", stub, 5)
     assert {step: len(calls) for step, calls in found.items()} == {s: len(calls) for s, calls in expected.items()}
     assert sizes(found, "bytes") == pytest.approx(sizes(expected, "bytes"), rel=0.1)
-    # Few requests, so chance matters.
+    # The replies to moot have random lengths, and each step has few of them.
     assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)
     for what in ("bytes", "reply_chars"):
         of_debates, of_floor = (

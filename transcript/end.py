@@ -110,7 +110,7 @@ def speaker(one: Mapping[str, Any]) -> str:
 
 
 def change_in_words(change: Mapping[str, Any]) -> str:
-    """A change of an answer in words: old and new answer, round, the agents heard, and new quotes."""
+    """Describes a change of an answer: both answers, the round, who had given the new answer before, and new quotes."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{quoted}"

@@ -106,7 +106,7 @@ class ServedLedger(PostgresLedger):
 
     Args:
         postgres: the connection.
-        owner: this process; see `Heartbeat`.
+        owner: the id of this process (`Heartbeat.id`).
     """
 
     def __init__(self, postgres: Postgres, owner: str) -> None:

@@ -23,6 +23,8 @@ GRAMMAR_LETTERS = 3
 """Words of at most this many letters, except names, are not checked: in any language most are function words."""
 FEWEST_STEM_LETTERS = 4
 """Minimum number of letters that two forms of a word share."""
+MOST_ENDING_LETTERS = 3
+"""Maximum length of an ending, to which a repeated last letter is added, as in "letting"."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
@@ -218,11 +220,11 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
 
 
 def _is_lengthened(word: str, other: str) -> bool:
-    """Whether a word is another word with an ending, as "letting" is "let" with an ending."""
+    """Whether a word is another word (no function word) with an ending, as "letting" is "let" with an ending."""
     if len(other) < GRAMMAR_LETTERS or other in GRAMMAR or not word.startswith(other):
         return False
     more = len(word) - len(other)
-    return more <= FEWEST_STEM_LETTERS - 1 or (more == FEWEST_STEM_LETTERS and word[len(other)] == other[-1])
+    return more <= MOST_ENDING_LETTERS or (more == MOST_ENDING_LETTERS + 1 and word[len(other)] == other[-1])
 
 
 def _differ_in_ending(one: str, other: str) -> bool:

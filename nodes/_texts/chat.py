@@ -64,7 +64,7 @@ def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
     """The claim of a debate: the given claim, else the question in the messages.
 
-    The claim of the thread's earlier debate (``opened``) is still in the state, but does not count as given.
+    The claim of the thread's earlier debate (``opened``) is still in the state; a question in the messages replaces it.
     """
     question, claim = unanswered_question(messages), state.get("claim")
     return question if question is not None and claim in (None, "", state.get("opened")) else claim

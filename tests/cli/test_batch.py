@@ -114,7 +114,7 @@ def test_each_row_has_its_own_options_and_its_result_or_error(start_stub: StartS
         {"claim": CLAIMS[4]},
         {"id": 12, "claim": ""},
     ]
-    path, out = tmp_path / "claims.jsonl", tmp_path / "out"
+    path, out = tmp_path / "claims.jsonl", tmp_path / "results" / "out"
     path.write_text("\n".join(json.dumps(claim) for claim in claims) + "\nno JSON")
     done = moot("batch", path, "--out", out, *MODEL, "--set", "attempts=1")
     rows = table_of(out)
@@ -131,8 +131,9 @@ def test_each_row_has_its_own_options_and_its_result_or_error(start_stub: StartS
     assert third["settings"]["temperature"] == 0.5
     documents = [row["document"].lower() for row in rows if row["document"]]
     assert len(set(documents)) == len(documents) == 5
-    # No file outside the folder.
-    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "out", "stub0"}
+    # The id "../../a" leads to no file outside `out`.
+    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "results", "stub0"}
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
     assert "4 of 11 rows are done; 1 failed, 6 bad rows" in done.stdout
 
 

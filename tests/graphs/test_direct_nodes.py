@@ -1,4 +1,4 @@
-"""Nodes skip LangGraph's tracing work if no callback follows the run; in all else they behave as LangGraph's nodes."""
+"""Nodes skip LangGraph's tracing work if the run has no callbacks; in all else they behave as LangGraph's nodes."""
 
 from __future__ import annotations
 

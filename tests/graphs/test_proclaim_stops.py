@@ -83,10 +83,13 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
         4,
     ),
 }
-"""The script, the stop reason of a debate of at most five rounds, and its last round."""
+"""The script, the stop reason of a debate of at most five rounds, and its last round.
+
+In round 1 neither the critic nor the court can stop a debate, because ``min_rounds`` is 2.
+"""
 
 
-async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub) -> None:
+async def test_a_debate_stops_in_the_first_round_in_which_a_reason_may_stop_it(start_stub: StartStub) -> None:
     stub = start_stub(side_by_side([*rules, *default_rules()] for rules, _, _ in STOPS.values()))
     for number, (name, (_, reason, rounds)) in enumerate(STOPS.items()):
         before = received_requests(stub)

@@ -75,14 +75,14 @@ def test_vectors_that_are_zero_or_not_finite_are_refused(claim: list[float], que
         (1.0, None, False, False),
     ],
 )
-def test_the_gate_needs_both_scores_if_there_is_evidence(
+def test_a_stable_answer_needs_both_scores_if_there_is_evidence(
     f: float | None, ar: float | None, has_evidence: bool, passed: bool
 ) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
     assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
 
-def test_a_missing_score_fails_the_gate() -> None:
+def test_an_answer_is_not_stable_if_a_score_that_counts_is_missing() -> None:
     assert not answer_is_stable({}, **THRESHOLDS, has_evidence=True)
     assert not answer_is_stable({}, faithfulness=0, answer_relevance=0, has_evidence=False)
 

@@ -25,9 +25,12 @@ def test_a_hybrid_score_is_the_weighted_sum_of_normalised_scores() -> None:
     assert list(fused.values()) == pytest.approx([0.675, 0.65, -0.08125])
 
 
-def test_a_search_without_results_contributes_nothing() -> None:
+def test_a_search_without_a_score_above_0_contributes_nothing() -> None:
     assert fuse({"a": 0.5}, {}) == {"a": 0.65}
     assert fuse({"a": -0.5, "b": -0.2}, {"a": 2.0}) == {"a": 0.35, "b": 0.0}
+
+
+def test_only_results_of_the_dense_search_are_fused() -> None:
     assert fuse({}, {"a": 1.0}) == {}
 
 

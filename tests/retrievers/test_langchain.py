@@ -195,7 +195,9 @@ async def test_a_server_opens_listed_retrievers_only(folder: Path, monkeypatch: 
     assert len(await (await open_retriever("langchain:own_shop:shelf.shop")).search("lamps", 5)) == 2
 
 
-async def test_dates_of_any_type_are_read_and_invalid_scores_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dates_numbers_and_texts_are_read_as_dates_and_invalid_scores_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     dates: list[Any] = [datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 12), 2024, "2024-01", None, ["2024"]]
     documents = [Document(f"Entry {i}.", metadata={"date": day}) for i, day in enumerate(dates)]
     module(monkeypatch, own=retriever_that(lambda query: documents))

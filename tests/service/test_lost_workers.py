@@ -107,7 +107,7 @@ def test_a_run_whose_end_could_not_be_stored_ends_later(service: Service) -> Non
         )
         place = begin(bob, "Sumac is red.", "standard_prompting")
         refusals = "SELECT last_value FROM refused"
-        service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "the run's end was never refused")
+        service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "the run's end was not refused twice")
         owner.execute("DROP FUNCTION refuse CASCADE")
         check_stored(service, bob, "Sumac", [place])
 

@@ -192,7 +192,7 @@ async def claim_of(run_id: str) -> str | None:
 
 
 def release_run(run_id: str) -> NoReturn:
-    """Ends a run in this process without recording its end, so that another worker restarts it.
+    """Ends a run in this process without recording its end, so that a worker, possibly this one, restarts it.
 
     Raises:
         CancelledError: always.
