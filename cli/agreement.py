@@ -35,8 +35,8 @@ def measure_agreement(
     """Asks the named graders, and prints how far all known graders agree.
 
     Raises:
-        UserError: nothing to read, fewer than two graders, a model that cannot be asked, a file that cannot be read or
-            written.
+        UserError: nothing to read, fewer than two graders, a model that cannot be asked, a file that cannot be read.
+        UserError, WorldError: a file cannot be written.
     """
     if out is not None:
         check_writable(out)

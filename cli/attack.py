@@ -75,7 +75,8 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
     The code is `INTERRUPTED` after Ctrl-C, 3 if samples are missing or a run failed, else 0.
 
     Raises:
-        UserError: the plan or its data cannot be used, or a file cannot be written.
+        UserError: the plan or its data cannot be used.
+        UserError, WorldError: a file cannot be written.
     """
     if out is not None:
         check_writable(out)

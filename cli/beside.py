@@ -39,8 +39,8 @@ def parse_control(name: str | None, equal: str | None, settings: Settings) -> Co
         settings: the debate's settings.
 
     Raises:
-        UserError: there is no such control or measure, the debate has no model for it, or the measure is USD and that
-            model has no price.
+        UserError: there is no such control or measure, a measure is named without a control, the debate has no model
+            for the control, or the measure is USD and that model has no price.
     """
     if name is None:
         if equal is not None:

@@ -34,6 +34,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
     Raises:
         UserError: there is nothing to read, the name is not valid, or the corpus has another encoder. Readable files
             are indexed first; if some were unreadable, the error comes at the end, after a message on each.
+        WorldError: the page cannot be fetched, or the encoder's endpoint, the Chroma server or the queue failed.
     """
     check_own_name(corpus)
     fill: Fill = fill_in_process

@@ -173,7 +173,10 @@ def report_command(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder, or the file if there is one report.", show_default="next to each document"),
+        typer.Option(
+            help="The folder; or, if there is one report, a file name with a suffix.",
+            show_default="next to each document",
+        ),
     ] = None,
     model: Annotated[
         str | None,

@@ -136,7 +136,7 @@ def _write_results(
 
 
 def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
-    """One row per run: for each metric the mean, the number of samples, and the number of missing ones."""
+    """One row per run: for each metric the mean, and the numbers of samples with and without a value."""
     heads = [*RUN_COLUMNS, *columns("count", samples="")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), *columns("count", **{f"{name}_n": "n", f"{name}_missing": "missing"})]

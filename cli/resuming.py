@@ -66,7 +66,8 @@ def debate_setup(
         control: the control that runs after the debate, if any.
 
     Raises:
-        UserError: the mode is unknown, options exclude each other, or there is no debate to resume with these settings.
+        UserError: the mode is unknown, a setting is not valid, options exclude each other, or there is no debate to
+            resume with these settings.
     """
     mode = parse_mode(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):

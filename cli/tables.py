@@ -56,7 +56,7 @@ def print_listing(command: str, *, as_json: bool) -> None:
         as_json: whether to print JSON.
 
     Raises:
-        UserError: there is no graph of that name.
+        UserError: there is no graph of that name, or none is named.
     """
     if not as_json:
         show(listing_table(command))

@@ -51,7 +51,7 @@ def debate_and_print(
     after the debate, if a thread is still busy, for example with a search that exceeded its time limit.
 
     Raises:
-        UserError: the file cannot be written, or its suffix is not known.
+        UserError, WorldError: the file cannot be written, its suffix is not known, or MOOT_HISTORY is not valid.
     """
     if out is not None:
         renderer_of(out)
@@ -113,7 +113,7 @@ def run_debate(
     stop: Stop,
     console: Console,
 ) -> dict[str, Any]:
-    """Runs a debate and returns its result document; interrupts are answered at the terminal."""
+    """Runs a debate and returns its result document; interrupts are answered from the ledger or at the terminal."""
     running, person, replies = (
         DebateRun(system.graph, setup.settings, update),
         PersonPrompt(),

@@ -190,7 +190,7 @@ BUDGET_EXHAUSTED = "budget_exhausted"
 def copy_error(error: Exception) -> Exception:
     """A copy of a MootError for one of several callers that raise it, because each adds its own traceback.
 
-    Other errors are returned unchanged.
+    The copy has only the fields of its record (`MootError.record`). Other errors are returned unchanged.
     """
     return error_from_record(error.record("")) if isinstance(error, MootError) else error
 

@@ -167,7 +167,7 @@ def _temporary_path(path: Path) -> Path:
 
 
 def _try_folder(folder: Path, path: Path) -> None:
-    """Creates and removes a file in a folder, to test whether it is writable."""
+    """Creates and removes a file, to test whether the folder is writable."""
     trial = _temporary_path(path)
     os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     trial.unlink()

@@ -24,8 +24,8 @@ def collected_seldom() -> Iterator[None]:
     """Context manager that makes garbage collection rare in the whole process, and restores the thresholds at the end.
 
     It may be active several times at once: the last one to end restores the thresholds. It changes nothing if the
-    thresholds are already this high or the collector is off. moot's commands and the server of its page use it. The
-    library does not: your program decides whether to use it.
+    first threshold is 0 (no collection) or at least `ALLOCATIONS`. moot's commands, evaluations and the server of its
+    page use it. A graph does not: the program that runs the graph decides whether to use it.
 
         with collected_seldom():
             asyncio.run(check(claims))

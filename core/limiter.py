@@ -366,7 +366,7 @@ def is_rate_limited(error: MootError) -> bool:
 
 
 def timeout_error(error: MootError, limits: Limits) -> WorldError:
-    """The error for a call that was not accepted within `max_wait`, or that could be sent only later."""
+    """The error for a call that was not accepted within `max_wait`, or could be sent only after it."""
     text = f"{error.detail} The call waits at most {limits.max_wait:.0f} s (see the setting `max_wait`)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
 

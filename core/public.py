@@ -35,7 +35,7 @@ def public_names(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
 
 def old_name(package: str, name: str) -> Any:
-    """The object that had this name in the last release; a warning names its new place.
+    """The object that had this name in the last release; a warning gives its new name, or says that it is not public.
 
     Raises:
         AttributeError: there was no such name.

@@ -160,7 +160,7 @@ def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
     """A copy of plain data without any secret; other objects are replaced by their `repr`.
 
     Args:
-        value: the data to send.
+        value: the data to send or to store.
         keys: as `environment_keys` returns them; by default those in the environment now.
     """
     return _hide_secrets(value, environment_keys() if keys is None else keys, secret=False)
@@ -194,7 +194,7 @@ def _is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def _search_text(text: str, keys: Keys) -> str:
-    """Hides all secrets in a text. Cached, because the runs of one debate contain the same texts many times."""
+    """Hides all secrets in a text. Cached, because the traces of one debate contain the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)

@@ -192,8 +192,8 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
 def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, begun: bool = False) -> MootError:
     """The MootError for an error in an answer with a successful HTTP status; gateways send such answers.
 
-    If the error has a code, it is explained like the HTTP status of that number. But the model may have worked, and be
-    charged for, if the code is 500 or above, or if a part of the reply has arrived (``begun``).
+    If the error's code is an HTTP status from 400 to 599, it is explained like this status. But the model may have
+    worked, and be charged for, unless the code is below 500 and no part of the reply has arrived (see ``begun``).
     """
     code = str(body.get("code")) if isinstance(body, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():

@@ -128,7 +128,7 @@ class SharedWait:
             return math.inf
 
     def _write(self, file_path: str, until: int, content: bytes, latest: float = LATEST) -> None:
-        """Writes a file and sets its time, in nanoseconds, unless it is later already. Blocking."""
+        """Writes a file and sets its time to ``until`` (nanoseconds), unless it has a later, valid time. Blocking."""
         path = Path(file_path)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -14,7 +14,9 @@ from collections import deque
 SHRINK = 0.7
 """The factor by which a refusal lowers the concurrent calls and the pace."""
 PLATEAU = 50
-"""Successes after which the pace is back at its value before the refusal. Around this point it changes least."""
+"""Successes after which both limits have recovered from a refusal that was not the first. Around this point the pace
+changes least.
+"""
 LEAST_PACE = 4
 """Number of accepted calls that is assumed when the pace is measured, if there were fewer."""
 STORED_STARTS = 512
@@ -27,7 +29,7 @@ class Throttle:
     Attributes:
         active: whether any limit applies.
         opens_at: when the endpoint may be called again.
-        last_accepted: when the endpoint last accepted a call, or first refused one.
+        last_accepted: when the endpoint last accepted a call since the first refusal; else the time of this refusal.
     """
 
     def __init__(self) -> None:

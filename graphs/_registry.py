@@ -41,7 +41,7 @@ class DebateSystem:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Advice for an unknown name: the most similar name, if there is one, and all names.
+    """Advice for an unknown name: the most similar name, if there is one, and all valid names.
 
     Args:
         name: the name that was given.
@@ -52,7 +52,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def graph_names(*, others: bool = False) -> list[str]:
-    """The names of moot's own debate systems, then of those of installed packages. It imports none of them.
+    """The names of moot's own debate systems, then of those of installed packages. Imports none of them.
 
     Args:
         others: whether to include `OTHER_GRAPHS`, before the systems of packages.

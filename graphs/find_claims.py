@@ -6,7 +6,7 @@ for every part at the same time:
     it rates how much each claim is worth checking
     it rewrites the claims worth checking, so that each can be understood alone
 join claims with the same meaning
-output of the model that is not in the text is dropped and counted
+output of the model that is not in the text is dropped and listed, with the reason
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class ReconcileSettings(RoundsSettings):
 
 
 def another_round(state: DebateState, settings: ReconcileSettings) -> Next:
-    """Routes after a round: to the next round, or to the vote if all agree or no round is left."""
+    """Starts the next round; routes to the vote if all agree or no round is left."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     groups = {vote["agent"]: vote["group"] for vote in state["votes"]}

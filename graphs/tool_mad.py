@@ -86,7 +86,7 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
 
 
 def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
-    """Whether every score of the last round's answers reaches its threshold."""
+    """Whether all answers of the last round are stable; see `answer_is_stable`."""
     gate = settings.thresholds()
     return all(
         answer_is_stable(turn.get("scores", {}), **gate, has_evidence=needs_evidence(turn, settings, state["task"]))

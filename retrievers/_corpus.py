@@ -49,7 +49,7 @@ def read_manifest(name: str) -> Manifest | None:
     """A corpus's manifest; None if the corpus does not exist yet. Blocking.
 
     Raises:
-        UserError: the name is not a valid corpus name, or the manifest is damaged.
+        UserError: the name is not a valid corpus name, the manifest is damaged, or the collection is not moot's.
         WorldError: the Chroma server failed.
     """
     check_name(name)
@@ -178,8 +178,8 @@ async def index_passages(
         fill: encodes and stores the passages; by default in this process.
 
     Raises:
-        UserError: the name is invalid, the corpus has another encoder, a line of the source is invalid, there are no
-            passages, or two different passages have the same id.
+        UserError: the name is invalid, the corpus is damaged or has another encoder, a line of the source is invalid,
+            there are no passages, or two different passages have the same id.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
     check_own_name(name)
@@ -259,7 +259,7 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """An open corpus. ``collection`` is its Chroma collection; its methods block."""
+    """An open corpus. ``collection`` is its Chroma collection, whose methods block."""
 
     manifest: Manifest
     collection: Any
@@ -274,7 +274,7 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
     Raises:
         UserError: the corpus is missing, unfinished, damaged, or has another encoder.
-        WorldError: the Chroma server failed.
+        WorldError: the Chroma server failed, or the encoder's endpoint while a demo corpus was built.
     """
     if name in DEMO_CORPORA:
         manifest = await _build_demo(name, encoder)
@@ -374,7 +374,7 @@ def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """A digest of a set of passages. It does not depend on their order, nor on the times when their pages were fetched.
+    """A digest of a set of passages. It does not depend on their order, nor on the fields in `FETCHED`.
 
     It is the sum of the passages' digests, so that these need not be sorted (AdHash: Bellare and Micciancio, 1997).
     """

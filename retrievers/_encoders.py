@@ -50,7 +50,7 @@ STEP = 32
 BULK_STEP = 8
 """As `STEP`, for long lists."""
 TOKENS_AT_ONCE = 1024
-"""Most tokens in a batch of a long list, padding included."""
+"""Most tokens in a batch of a long list, including the padding to the length of its longest text."""
 AT_ONCE = 1000
 """Most texts in a request to an endpoint."""
 LONGEST_VECTORS = 64 * 2**20

@@ -27,11 +27,11 @@ class Retrieval(TypedDict):
 
     For pieces given with the claim, ``retriever`` and ``agent`` are `GIVEN`, ``query`` is empty and ``round`` 0.
     ``score`` comes from the source: cosine similarity in [-1, 1] for dense search, the BM25 weight (0 or more) for
-    lexical search, the weighted sum of both in [0, 1] for hybrid search, the vendor's score for web search; null if the
-    source gives none. ``rank`` counts from 1 in the source's order; ``retrieved`` is the time in ISO form. ``phase``
-    exists if the debate has several phases. In a trial, ``novelty`` is the difference from the earlier pieces (0 to 2;
-    0 if the piece had been excluded), and ``request_similarity`` the cosine with the side's request. ``left_out`` is
-    true if the piece was not shown to any agent, because its origin already had its share.
+    lexical search, the weighted sum of both (at most 1) or the reranker's rating for hybrid search, the vendor's score
+    for web search; null if the source gives none. ``rank`` counts from 1 in the source's order; ``retrieved`` is the
+    time in ISO form. ``phase`` exists if the debate has several phases. In a trial, ``novelty`` is the difference from
+    the earlier pieces (0 to 2; 0 if the piece had been excluded), and ``request_similarity`` the cosine with the side's
+    request. ``left_out`` is true if the piece was not shown to any agent, because its origin already had its share.
     """
 
     query: str

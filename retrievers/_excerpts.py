@@ -24,7 +24,7 @@ TOKEN = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w{1,4}|[^\w\s]")
 WORD = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 """A word, or a Chinese, Japanese or Korean character."""
 STEM = 6
-"""Characters of a word that are compared, so that endings do not matter."""
+"""Number of a word's first characters that are compared, so that endings do not matter."""
 K1, B = 1.2, 0.75
 """BM25's usual parameters."""
 LANGUAGES = ("en", "de", "fr", "es", "ru")

@@ -54,9 +54,9 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
     """The results of one or more sources as one list, best first. Blocking.
 
     Sources alternate: the first result of each, the second of each, and so on. Two pieces with the same text become one
-    piece with two origins, at the position of the first. Only differences in white space, quotation marks, sentence
-    punctuation and case are ignored, because one changed word can reverse the meaning. If one text has a few more words
-    at its beginning or end, the longer text is used. The environment's keys are hidden.
+    piece with two origins, at the position of the first. Only differences in white space, case, kinds of dashes, and
+    the punctuation in `PLAIN` around words are ignored, because one changed word can reverse the meaning. If one text
+    has a few more words at its beginning or end, the longer text is used. The environment's keys are hidden.
 
     Args:
         found: the results of each source, best first.

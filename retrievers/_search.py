@@ -72,7 +72,7 @@ INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retri
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
 """The demo corpus of each kind of source, for names without a corpus."""
 SCHOLARLY = ("openalex",)
-"""Sources that are searched by keywords and return abstracts."""
+"""Sources for which a model turns the query into keywords, and whose abstracts can be summarised."""
 
 
 async def open_retriever(

@@ -55,7 +55,8 @@ def open_store() -> FolderStore | ServerStore:
     """The store that the environment names. The first call for a server blocks.
 
     Raises:
-        UserError: ``MOOT_CHROMA_URL`` is not a web address, or ``MOOT_CHROMA_TOKEN`` cannot be sent.
+        UserError: Chroma is not installed, ``MOOT_CHROMA_URL`` is not a web address, or ``MOOT_CHROMA_TOKEN`` cannot be
+            sent.
     """
     url = os.environ.get("MOOT_CHROMA_URL", "").strip()
     if not url:

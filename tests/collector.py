@@ -1,4 +1,4 @@
-"""A local LangSmith server: it receives the client's uploads, and shows them as runs."""
+"""A local server with LangSmith's API: it stores the runs and scores that the client uploads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Collector(ThreadingHTTPServer):
             self.received.notify_all()
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until the received data satisfies a condition; fail after 120 seconds."""
+        """Wait until a run was received and a condition holds; fail after 120 seconds."""
         with self.received:
             assert self.received.wait_for(lambda: self.runs and known(), timeout=120)
 
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(able if self.path.startswith("/info") else [project])
 
     def do_POST(self) -> None:
-        """Store runs and feedback; a mute collector does not answer."""
+        """Store an upload and answer; a mute collector does neither."""
         if self.server.mute:
             self.server.ending.wait()
             self.close_connection = True

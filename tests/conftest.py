@@ -102,8 +102,9 @@ TOGETHER = {
     ),
     "evaluations": "evals/test_recovery.py evals/test_run_ceilings.py evals/test_runs.py",
 }
-"""Files that one worker runs, because they share what takes long to start: a server, the built-in encoder (seven
-seconds of processor time) with the demo corpora, or the process that forks evaluations.
+"""Groups of files. One worker runs all files of a group, because they share a resource that takes long to start: a
+server, the built-in encoder (seven seconds of processor time) with the demo corpora, or the process that forks
+evaluations.
 """
 GROUP_OF_FILE = {f"tests/{file}": group for group, files in TOGETHER.items() for file in files.split()}
 

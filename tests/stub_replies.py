@@ -60,7 +60,7 @@ class Rule:
         self._search = re.compile(self.match, re.S).search
 
     def fits(self, prompt: str) -> bool:
-        """Whether the rule applies to this prompt of a model that it names."""
+        """Whether the rule applies to this prompt; the caller has compared the models."""
         return self.times != 0 and bool(self._search(prompt))
 
 

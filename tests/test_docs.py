@@ -91,7 +91,7 @@ def test_llms_txt_lists_every_page_once_in_the_order_of_the_navigation() -> None
     assert set(named) == {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
 
 
-def test_measured_tables_have_their_places() -> None:
+def test_measured_parts_are_written_to_their_places_and_others_are_refused() -> None:
     page = SPEED_PAGE.read_text(encoding="utf-8")
     parts = {name: f"a table of {name}" for name in re.findall(r"<!-- MEASURED: (.+) -->", page)}
     assert set(parts) == {"machine", "scale", "latency", "picture", "growth", "corpora"}

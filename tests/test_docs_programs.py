@@ -118,7 +118,7 @@ def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("command", SET)
-def test_shown_settings_exist(command: str) -> None:
+def test_shown_settings_are_valid(command: str) -> None:
     words = shlex.split(command, comments=True)
     pairs = [value for flag, value in pairwise(words) if flag == "--set" and not value.startswith("judge_prompt")]
     graph = next((value for flag, value in pairwise(words) if flag == "--graph"), "tool_mad")

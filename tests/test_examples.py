@@ -62,7 +62,9 @@ def test_the_example_uses_public_names_only(file: Path) -> None:
 
 
 @pytest.mark.parametrize("supported", [[True, True], [True, False]])
-async def test_an_unsupported_answer_is_held_back(start_stub: StartStub, supported: list[bool]) -> None:
+async def test_an_answer_is_held_back_unless_all_its_statements_are_supported(
+    start_stub: StartStub, supported: list[bool]
+) -> None:
     verdicts = [{"index": i, "reason": "", "supported": s} for i, s in enumerate(supported)]
     first_answer = {"match": "Answer in a sentence", "reply": "A constant does. A cylinder did."}
     stub = start_stub([first_answer, reply("", statements=["A constant does.", "A cylinder did."], verdicts=verdicts)])
@@ -170,4 +172,4 @@ async def test_a_ring_waits_for_a_remark_before_its_second_round(start_stub: Sta
     assert wait.value["kind"] == "remark"
     document = await graph.ainvoke(Command(resume={"remark": "Think of 2019."}), config, context=settings)
     assert (document["status"], document["answer"], document["rounds"]) == ("done", "REFUTES", 2)
-    assert sum("Think of 2019." in prompt for prompt in stub.prompts()) == 2
+    assert sum("Think of 2019." in prompt for prompt in stub.prompts()) == 2  # one prompt of each agent

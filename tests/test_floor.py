@@ -85,4 +85,4 @@ async def test_the_floors_longest_chain_of_requests_is_as_long(start_stub: Start
     stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)  # beyond the delays of a busy core
     _, expected = await sent_by("moot", stub, 2)
     _, depth = await sent_by("bare_aiohttp", stub, 2)
-    assert depth == expected == 12
+    assert depth == expected == 12  # nine chat calls, and the embedding of a query in each of three rounds

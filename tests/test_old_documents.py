@@ -1,4 +1,4 @@
-"""Documents that moot 0.1.0 wrote still open: on the page, as reports, and in logs of evaluations."""
+"""Documents that moot 0.1.0 wrote can still be read from files, stored debates and logs, and shown in reports."""
 
 from __future__ import annotations
 

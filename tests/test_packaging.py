@@ -131,7 +131,7 @@ def run_program(
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
 
 
-def test_base_dependencies_run_debates_over_words(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
+def test_base_dependencies_run_debates_over_a_bm25_corpus(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "saffron.txt").write_text("Saffron is the dried stigma of the crocus flower.\n")

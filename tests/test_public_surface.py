@@ -47,7 +47,7 @@ def explained_parameters(text: str) -> set[str]:
 
 
 def missing_parts(found: Any) -> Iterator[str]:
-    """The parts that the docstring of a public object lacks."""
+    """The faults of a public object: a module hides it, or its docstring lacks these parts."""
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
         yield "it is hidden by a module of its name"

@@ -21,7 +21,7 @@ from moot.transcript.words import DECIDING, Words
 
 Document = Mapping[str, Any]
 LATE_STEPS = {*DECIDING, "review_verdict"}
-"""Steps after the votes of the last round."""
+"""Steps whose turns are shown after the votes of their round."""
 
 
 def unfit_error(why: str) -> UserError:

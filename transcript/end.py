@@ -278,7 +278,7 @@ def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator
 
 
 def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> list[str]:
-    """Warnings in words, each with its count; without the demonstration model's warning.
+    """Warnings in words, with a count if one repeats; without the demonstration model's warning.
 
     Args:
         document: the result, or the part of it that exists.

@@ -14,7 +14,7 @@ from moot.transcript.trial import TrialWords
 from moot.transcript.words import Words
 
 KINDS: Mapping[type[Settings], type[Words]] = {DebaterSettings: ScoredWords, TrialSettings: TrialWords}
-"""Systems with their own words; all others use `Words`."""
+"""Systems with their own words; all others use `Words`, except gates (see `gate_words`)."""
 
 
 def words_of(settings: Settings) -> Words:

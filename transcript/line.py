@@ -15,7 +15,8 @@ Tone = Literal[
 ]
 """The meaning of a line: ``finding`` is a result of votes, judges and stops, ``outcome`` the verdict, ``failure`` a
 missing verdict, ``caveat`` a limit of a verdict, ``warning`` a failure in the debate, ``caution`` the heading of
-warnings, ``aside`` a remark about the debate, ``more`` the number of omitted lines.
+warnings or the warning of the demonstration model, ``aside`` a remark about the debate, ``more`` the number of omitted
+lines.
 """
 
 NO_BUDGET = "no answer: the budget was used up"

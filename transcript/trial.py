@@ -302,7 +302,7 @@ class TrialWords(Words):
 
 
 def unusable(turn: Turn) -> str:
-    """The text for a reply that could not be used, or was not requested."""
+    """The text for a reply that could not be used, was not requested or not awaited."""
     if turn.get("outcome") == "budget_exhausted":
         return f"({NO_BUDGET})"
     return f"(no usable reply: {turn.get('outcome', 'unparsed')})"

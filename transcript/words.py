@@ -50,7 +50,7 @@ HIDDEN_IF_EMPTY = {"thought", "query"}
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
 """The action of an agent who gives an answer, by the turn's step."""
 DECIDING = {"judge", "summarise"}
-"""Steps that come after a debate has stopped."""
+"""Steps that come after a debate has stopped; summaries of rounds have the step ``summarise``, too."""
 STOPS = {
     "max_rounds": "The rounds are used up.",
     "budget_exhausted": "The budget is used up.",
@@ -59,7 +59,7 @@ STOPS = {
 SEE_VERDICT = "reasons: see the verdict"
 """Replaces reasons that the verdict gives."""
 NAMED_VOTERS = 8
-"""If more agents vote for an answer, only their number is shown."""
+"""If an answer has more votes, only their number is shown."""
 
 
 Place = tuple[str, int]
@@ -120,7 +120,7 @@ class Words:
         return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides the debate at once: a judge's turn, a moderator's preference, or the only answer."""
+        """Whether a turn decides the debate at once: a judge's or summariser's turn, a preference, or a sole answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 

@@ -23,7 +23,7 @@ USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
 """The user of every request to a server without users."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
-"""The name of the current user, if `MOOT_USERS` names users; users cannot see each other's debates."""
+"""The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
 BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 
 

@@ -38,7 +38,7 @@ the debate's id."""
 HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
-"""Maximum size of an imported document, in bytes."""
+"""Maximum size of a document that is read, in bytes."""
 PAGE_SIZE = 20
 """Number of debates on one page of the list."""
 TIME_FORMAT = "%Y%m%dT%H%M%S"
@@ -153,7 +153,7 @@ def save(document: Document) -> str:
 
     Raises:
         UserError: the folder cannot be written.
-        WorldError: its disk is full.
+        WorldError: its disk is full or fails, or the database cannot be reached.
     """
     if _databases:
         return _databases[-1].save(document)
@@ -177,7 +177,7 @@ def write(document: Document, run: str | None = None) -> str:
 
     Raises:
         UserError: it cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
         return _databases[-1].write(document, run)
@@ -209,7 +209,7 @@ def replace(id: str, document: Document) -> None:
 
     Raises:
         UserError: there is none, or it cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails, or the database cannot be reached.
     """
     if _databases:
         return _databases[-1].replace(id, document)
@@ -235,7 +235,7 @@ def writable_folder() -> Iterator[Path]:
 
     Raises:
         UserError: it cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails.
     """
     folder = debates_folder()
     try:

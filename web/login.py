@@ -137,7 +137,7 @@ class Login:
     ``MOOT_TOKEN`` is one token for all; ``MOOT_USERS`` names a file of users, each with a token.
 
     Raises:
-        UserError: both are set, or one of them is not valid.
+        UserError: both are set, or a token or the file of users is not valid.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -132,7 +132,7 @@ CLAIMS_RESULT: dict[str, Any] = {
             },
         },
         "left_out": {"type": "integer", "description": "Claims that are less worth checking."},
-        "dropped": {"type": "integer", "description": "Replies that the text does not support."},
+        "dropped": {"type": "integer", "description": "Claims that the text does not support, or that cannot be used."},
         "unread": {"type": "integer", "description": "Parts of the text without a usable reply."},
         "cost": COST,
         "warnings": {"type": "array", "items": {"type": "string"}},

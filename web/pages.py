@@ -348,7 +348,7 @@ def _document_in_words(id: str) -> dict[str, Any]:
 
 
 def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
-    """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
+    """A debate in words: sections, notes on evidence, warnings, and, if it has ended, its end with citations.
 
     ``caveats`` are the warnings shown with the verdict, ``warnings`` the others.
 

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 REQUEST_KEY = "moot_request"
 """The key in a run's metadata under which its debate finds its `RunRequest`."""
 DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
-"""In a service, whose debates run in other processes: the metadata keys of a request's debate id and idempotency key.
+"""In a service, where another process may run the debate: metadata keys of a request's debate id and idempotency key.
 
 The ledger checks the debate's owner.
 """
@@ -50,7 +50,7 @@ SEARCH_SIZE = 1000
 LONGEST_LINE = 120
 """Maximum length of a text's first line, in characters."""
 RESUMABLE = ("interrupted", "failed")
-"""Statuses of debates that can be resumed."""
+"""Statuses of debates that stopped before their end and can be resumed; waiting debates can be resumed, too."""
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,9 @@ class Summary:
     first: list[TableRow] = field(default_factory=list)
     failed: list[TableRow] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    """Maps each shortened error to the number of its debates and bad rows."""
+    """Maps shortened errors (the first `MOST_FAULTS` + 1) to the numbers of their debates and bad rows."""
     first_row_of_fault: dict[str, str] = field(default_factory=dict)
-    """Maps each shortened error to the id of its first row, and the system if it has one."""
+    """Maps each of these errors to the id of its first row, and the system if it has one."""
     first_error: str = ""
     """The first error in full, because its end says how to fix it."""
 

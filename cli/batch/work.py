@@ -31,7 +31,7 @@ class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Stores a document, which marks the row as done. Blocking.
+        """Stores a document; its row counts as done if its debate is done. Blocking.
 
         Args:
             job: the debate of the row.
@@ -52,7 +52,7 @@ class Folder:
         self.path = path
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `DocumentStore.put`: first the report, then the document, which marks the row as done."""
+        """As `DocumentStore.put`: first the report, then the document, without which the row is run again."""
         try:
             page = report(document, "html")
         except MootError as error:

@@ -73,8 +73,9 @@ def find_claims(
     The code is 3 if a part could not be read, 2 or 3 if the graph ended with an error, else 0.
 
     Raises:
-        UserError: the text cannot be read, a setting is wrong, the file cannot be written.
+        UserError: the text cannot be read, a setting is wrong.
         WorldError: a page cannot be fetched.
+        UserError, WorldError: the file cannot be written.
     """
     defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
     settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
@@ -104,8 +105,9 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
     """Shows or writes every sentence of a text as a claim to choose, without a model; returns the exit code.
 
     Raises:
-        UserError: the text cannot be read, the file cannot be written.
+        UserError: the text cannot be read, or its date is not valid.
         WorldError: a page cannot be fetched.
+        UserError, WorldError: the file cannot be written.
     """
     check_out(out)
     article = check_text(text_of(given, title, date))
@@ -215,7 +217,7 @@ def print_summary(found: JsonObject, out: Path | None) -> None:
     parts = [count_with_noun(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
     parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
-    parts += [f"{len(found['dropped'])} dropped, because the text does not support them"] if found["dropped"] else []
+    parts += [f"{len(found['dropped'])} dropped"] if found["dropped"] else []
     calls = f"{count_with_noun(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
     console.print(Text("; ".join(parts) + f". {calls}"))
     for one in found["dropped"][:SHOWN]:

@@ -25,7 +25,7 @@ from moot.retrievers._filling import Progress, Target, fill_part
 log = logging.getLogger(__name__)
 
 MOST_QUEUED = 64
-"""Number of pieces of a corpus in the queue: enough to keep workers busy, few enough to keep the database small."""
+"""Most pieces of a corpus in the queue: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
 POLL_SECONDS = 0.25
 """Seconds between two checks for stored pieces."""

@@ -54,7 +54,7 @@ MOST_AT_ONCE = 1000
 LEAST_INTERVAL = 0.02
 """Least seconds between the starts of two transactions, so that the jobs of many debates share one."""
 CHECK_INTERVAL = 0.1
-"""Seconds between two checks whether the file has been removed; the file is also checked before a debate begins."""
+"""Seconds between two checks whether the file was removed; it is also checked before each job that stores no result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
     Each method raises UserError if the folder cannot be written or the file is damaged or from another version, and
-    WorldError if the disk is full or fails.
+    WorldError if the disk is full or fails, or another process locks the file for too long.
     """
 
     def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:

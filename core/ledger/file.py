@@ -41,9 +41,9 @@ APPLICATION = 0x6D6F6F74
 BUSY = 30.0
 """Seconds to wait for another process's transaction."""
 DAYS = 30.0
-"""Days for which entries are stored."""
+"""Days after its last change for which a debate is stored with its entries."""
 MOST_BYTES = 10**9
-"""Size in bytes from which the file is pruned."""
+"""Size in bytes above which the file is pruned; the server's file of threads has the same limit."""
 
 ROWS = (1, 4, 16, 64)
 """Possible numbers of entries in one statement. They are few, so that compiled statements are used again: SQLite takes
@@ -100,6 +100,7 @@ class LedgerFile:
 
     Raises:
         UserError: the folder cannot be written, or the file is damaged, not a ledger, or from another version.
+        WorldError: the disk is full or fails, or another process locks the file for too long.
     """
 
     def __init__(self, path: Path) -> None:
@@ -170,7 +171,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over a debate or inserts one; neither if another request owns it. The caller opens the transaction."""
+        """Takes over or inserts a debate; neither if `DebateStart.owned` is false. The caller opens the transaction."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -431,7 +432,7 @@ class LedgerFile:
     # --- pruning ------------------------------------------------------------------------------------------------------
 
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
-        """Removes old debates, then entries of the debates that ended first, until the file is small enough.
+        """Removes old debates; while the file is still too large, also the entries of the debates that ended first.
 
         Debates unchanged for ``days`` are removed, except running ones and the rows of debates with a document. If the
         file is still too large, the entries of younger debates are removed: first those of done debates, then those of

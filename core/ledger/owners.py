@@ -18,7 +18,7 @@ class Owner:
     """The process that has opened a ledger, as an id and a lock.
 
     Args:
-        ledger: its file.
+        ledger: the ledger's file.
     """
 
     def __init__(self, ledger: Path) -> None:

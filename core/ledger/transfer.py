@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 from moot.core.errors import UserError
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
-from moot.core.ledger.values import pack, pack_vectors, unpack
+from moot.core.ledger.stored import stored_call
+from moot.core.ledger.values import pack, pack_vectors
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
 def _line_of(entry: Entry) -> dict[str, Any]:
     """An entry as `EntryLine` describes it."""
     fields = {"kind": entry.key.kind, "parts": entry.key.parts, "about": entry.about, "created": entry.created}
-    return {**fields, "value": unpack(entry.value)}
+    return {**fields, "value": stored_call(entry).value}
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:

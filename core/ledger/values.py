@@ -21,7 +21,7 @@ def pack(text: str) -> bytes:
 
 
 def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
-    """The stored form of vectors: their number, then 32-bit floats.
+    """The stored form of vectors: a letter for the encoding, their number, then 32-bit floats.
 
     Raises:
         ValueError: they differ in length.

@@ -1,4 +1,4 @@
-"""Data that several machines share in one Postgres: the ledger of calls, and the rows of batches.
+"""Data that several machines share in one Postgres: the ledger of calls, the rows of batches, and endpoints' limits.
 
 It needs the extra ``queue``.
 """

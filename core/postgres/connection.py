@@ -226,7 +226,8 @@ class Postgres:
         """Creates moot's and procrastinate's tables if they are missing, and upgrades moot's tables.
 
         Raises:
-            UserError: the tables are from a later version.
+            UserError: the tables are from a later version; or as `do`.
+            WorldError: as `do`.
         """
         schema = queue_module("procrastinate.schema").SchemaManager.get_schema()
 
@@ -255,7 +256,8 @@ class Postgres:
         """Checks that moot's tables exist and are from this version. It changes nothing.
 
         Raises:
-            UserError: they are missing or from another version.
+            UserError: they are missing or from another version; or as `do`.
+            WorldError: as `do`.
         """
 
         def read_version(cursor: Any) -> int | None:

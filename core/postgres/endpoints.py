@@ -27,7 +27,7 @@ from moot.core.postgres.connection import LONGEST_PAUSE, Postgres
 log = logging.getLogger(__name__)
 
 REPORT_INTERVAL = 1.0
-"""Seconds between two reports of a process if nothing has changed."""
+"""Seconds between two reports of a process if nothing has changed, and between the listener's checks whether to end."""
 LEAST_INTERVAL = 0.2
 """Least seconds between two reports."""
 LEASE_SECONDS = 15.0
@@ -250,7 +250,7 @@ class EndpointShare:
         self._changed.set()
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """See `Share`. The report contains the pace."""
+        """See `Share`. The notification of the other processes contains the pace."""
         self._refused, self._pace = max(self._refused, seconds), max(self._pace, pace)
         self._changed.set()
         self._urgent.set()

@@ -35,7 +35,7 @@ CHECKED_ROWS = 200
 BLOCK = 16
 """The size of a lease from a batch's ceilings, as a multiple of the maximum spending of one call."""
 PARTS = 8
-"""A lease takes at most 1 / `PARTS` of the rest, so that leases become small before the rest is used up."""
+"""A lease takes at most 1 / `PARTS` of the rest, or ``least``; so leases become small before the rest is used up."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
 """SQL for one amount that the calls of a ledger entry spent; ``{0}`` is the amount's index in `Spent`."""
 Spent = tuple[float, float, float]
@@ -65,7 +65,7 @@ class QueuedBatch:
 
 @dataclass(frozen=True)
 class AssignedRow:
-    """A row that was given to a worker: its job as JSON, its batch, and whether it must run alone."""
+    """A row that was given to a worker: its job, its batch, and whether it must run alone."""
 
     key: str
     job: dict[str, Any]

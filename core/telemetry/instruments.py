@@ -24,9 +24,9 @@ CAPTURED = {
 }
 """Values of the variable `CAPTURE`, and whether spans then contain prompts and replies."""
 OTHER = "_OTHER"
-"""The name that replaces all further model names once there are `MOST_NAMES`."""
+"""Replaces all further names of models and sources once there are `MOST_NAMES`; stands for a missing provider, too."""
 MOST_NAMES = 100
-"""Most model names that metrics distinguish. Callers may use any name, and each name is a separate time series."""
+"""Most names of models and sources in metrics. Callers may use any name, and each name is a separate time series."""
 
 PROVIDERS = {
     "azure_openai": "azure.ai.openai",

@@ -1,1 +1,1 @@
-"""The papers' own analyses: figures of single debates, agreement of graders, weights of confidences."""
+"""Analyses: figures of single debates, agreement of graders, weights in a trial's confidence, calibrations."""

@@ -189,8 +189,8 @@ def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
         The number of answers with a judgement.
 
     Raises:
-        UserError: the file cannot be read, has no such column, has a value other than yes or no, or names no answer of
-            the logs.
+        UserError: the file cannot be read, a row has no ``id`` or a value of ``right`` that is not in `YES` or `NO`, or
+            the file names no answer of the logs.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -8,8 +8,9 @@
   passages that argue against it, each in different words.
 - `lying_debater`: one debater is told to argue for another answer, whatever the evidence says.
 
-The attacker knows the right answer, and aims at another one. Every search returns the attacker's text first: the attack
-on the search engine is assumed to have succeeded, so the figures measure how a system treats its evidence.
+The attacker knows the right answer, and aims at another one. Except with `lying_debater`, every search returns the
+attacker's text first: the attack on the search engine is assumed to have succeeded, so the figures measure how a system
+treats its evidence.
 """
 
 from __future__ import annotations

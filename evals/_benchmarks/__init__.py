@@ -1,1 +1,1 @@
-"""Benchmarks: their files, their records, and the measures of their answers."""
+"""Benchmarks: their files, records and items, their gold evidence, and measurements of retrieval."""

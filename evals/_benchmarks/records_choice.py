@@ -61,7 +61,10 @@ def _index_of(labels: Sequence[str], label: str) -> int:
 
 
 def medqa(count: int) -> Callable[[Record], Item]:
-    """{question, options: {letter: text}, answer_idx, answer, meta_info}; on the Hub options may be [{key, value}]."""
+    """Make a reader for this number of options: {question, options: {letter: text}, answer_idx, answer, meta_info}.
+
+    On the Hub, options may be [{key, value}].
+    """
 
     def read(record: Record) -> Item:
         letter = gold_answer(record, "answer_idx")

@@ -176,7 +176,7 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
     Args:
         rows: the measured rows.
-        against: the baseline of all other sources. None: ``hybrid`` is compared with the better of the others in each
+        against: the baseline of all other sources. None: ``hybrid`` is compared with the best of the others in each
             row.
     """
     paired: list[tuple[RowScores, str, str, list[float]]] = []

@@ -1,4 +1,4 @@
-"""The parts that a run depends on besides its settings: items, corpora, sources, prompts, endpoints, system version.
+"""The parts that a run depends on besides its settings, such as items, corpora, prompts and the system's version.
 
 If any of these differs, it is another run even with the same settings, and the samples of the two runs are never mixed.
 """

@@ -307,7 +307,7 @@ def with_outcome(observation: Observation, outcome: str | None, benchmark: Bench
 
 
 def common_items(first: System, second: System) -> list[str]:
-    """The items on which both systems were measured, with the same right answers."""
+    """The items that both systems have, with the same right answers; an item without an outcome counts, too."""
     return [id for id, gold in first.gold.items() if second.gold.get(id) == gold]
 
 

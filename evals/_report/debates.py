@@ -214,7 +214,7 @@ def trial_rounds_table(study: Study) -> Table | None:
 
 
 def evidence_count_table(study: Study) -> Table | None:
-    """The amount of each system's evidence, if any system had evidence."""
+    """The amount of each system's evidence; None if no system has evidence, searches or failed sources."""
     heads = [SYSTEM, *columns("number", pieces="mean pieces", searches="mean searches")]
     heads += columns(
         "count",

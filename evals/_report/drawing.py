@@ -116,7 +116,7 @@ def shorten(name: object, most: int = LONGEST_NAME) -> str:
 
 
 def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
-    """The colour and marker of the i-th system; ``hollow`` and ``marker`` are for its controls."""
+    """The i-th colour, and the i-th marker or, if given, that with the number ``marker``; hollow if requested."""
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
     return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
@@ -185,7 +185,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
-    """A table's rows as objects, by system."""
+    """A table's rows as dictionaries, by system."""
     keys = [column.key for column in table.columns]
     rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
     return {name: list(group) for name, group in groupby(rows, lambda row: str(row["system"]))}

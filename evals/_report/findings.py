@@ -175,7 +175,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
             "Other models may rank systems differently.",
         )
     if untested := [study.title for study, tests in compared if not tests]:
-        yield "Differences", f"Nothing is compared on {'; '.join(untested)}: there is one system, and no control of it."
+        yield "Differences", f"Nothing is compared on {'; '.join(untested)}: there is no baseline."
     with_controls = {system.of for study in studies for system in study.measured if system.of}
     roots = dict.fromkeys(s.label for study in studies for s in study.measured if s.of is None)
     if without_controls := [label for label in roots if label not in with_controls]:
@@ -212,7 +212,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
 
 
 def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
-    """The number of missing answers, and how many differences would be reversed if these counted as wrong."""
+    """The number of missing answers, and how many differences would be reversed or 0 if these counted as wrong."""
     systems = [system for study, _ in compared for system in study.measured]
     missing = sum(system.errors + system.not_run for system in systems)
     if not missing:

@@ -75,7 +75,7 @@ def data_url(picture: Picture) -> str:
 
 
 def report_subject(report: Report) -> str:
-    """The subject of the report, in one line."""
+    """The models, the number of benchmarks, the date and moot's version, on one line."""
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
     count = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
@@ -209,7 +209,7 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
 
 
 def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """A function from a score to its vertical position, and the lines of the grid."""
+    """A function from a score to its vertical position, and the grid's lines, each with its position and label."""
     room = max((high - low) * 0.12, 0.01)
     start, end = low - room, high + room
 

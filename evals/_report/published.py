@@ -29,11 +29,11 @@ class PublishedFigure(NamedTuple):
         benchmark: a key of the catalogue.
         graph: our name of the system.
         model: the paper's name of the model.
-        measure: "first" for the benchmark's first measure, else its key.
+        measure: "first" for the benchmark's first measure, else the key of a measure.
         value: in [0, 1].
         n: the number of items.
-        low: the lower end of its interval; None if none is printed.
-        high: the upper end.
+        low: the lower end of the interval; None if no interval is printed.
+        high: the upper end, or None.
     """
 
     source: str

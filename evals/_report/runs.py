@@ -89,7 +89,7 @@ def study_notes(study: Study) -> list[str]:
 
 
 def _item_notes(study: Study) -> Iterator[str]:
-    """Notes on items that differ between systems or logs."""
+    """Notes on items and judges that differ between systems or logs."""
     sets = {system.label: set(system.gold) for system in study.measured}
     everywhere, anywhere = set.intersection(*sets.values()), set.union(*sets.values())
     if len(everywhere) < len(anywhere):
@@ -115,7 +115,7 @@ def _item_notes(study: Study) -> Iterator[str]:
 
 
 def _run_notes(study: Study) -> Iterator[str]:
-    """Notes on incomplete runs, notes from logs, and unknown costs."""
+    """Notes on incomplete runs and on costs, and the notes in logs."""
     runs = _all_runs(study)
     files_by_note: dict[str, list[str]] = {}
     for run in runs:

@@ -227,7 +227,7 @@ def strata_table(study: Study) -> Table | None:
 
 
 class ScoreAndCost(NamedTuple):
-    """A system's score, and the average cost of an item, if known."""
+    """A system's score, and the average tokens and USD of an item; each is None if unknown."""
 
     score: float | None
     tokens: float | None

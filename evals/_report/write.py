@@ -76,7 +76,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
         prices: a file of prices that overrides moot's own.
 
     Raises:
-        UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_baseline`.
+        UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_baseline`; or a package is missing.
     """
     table_of_prices = read_prices(prices)
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))

@@ -51,7 +51,7 @@ class Header:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The task's arguments: ``data``, ``limit``, ``judge``."""
+        """The task's arguments, such as ``data``, ``limit`` and ``judge``."""
         return self.log.eval.task_args or {}
 
     @property

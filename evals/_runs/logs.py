@@ -34,7 +34,7 @@ REPORT_FIELDS = (
 AT_ONCE = 50
 """Number of samples read together: opening a log takes longer than reading a sample."""
 PARTS_NOT_READ = {"events", "messages", "attachments"}
-"""Parts of samples that are not read."""
+"""Parts of samples that are not read at first; see `samples_in`."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LoggedRun:
         of: the label of the system that the control belongs to; None without ``control``.
         key: the key of the log, which identifies the system, its settings and its data; None if it has none.
         of_key: the key of the log of the control's system.
-        position: the system's place in the plan; for a control, the place of its system.
+        position: the system's place in the plan; for a control, the place of its system; None if the log has none.
         settings: the system's settings.
         equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
         status: Inspect's status: success, error, cancelled or started.

@@ -127,7 +127,7 @@ class Cell:
     """One system on one benchmark with one model and seed; each cell has its own log.
 
     ``system`` is the system's label. ``of`` is the debate's cell, if this cell is a control or a retrieval variant of a
-    debate or runs a debate under attack. ``control`` is the kind of control (None for a retrieval variant).
+    debate or runs a debate under attack. ``control`` is the kind of control (None for a debate or a retrieval variant).
     ``position`` is the place of the debate among the plan's systems, from 0. ``equal`` is the budget that a control
     shares with its debate, if any. ``attack`` has the arguments of `moot.evals._attacks.solver.attacked`, if the debate
     runs under attack.
@@ -230,8 +230,8 @@ def make_cells(plan: Plan) -> list[Cell]:
     """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, two systems that are the same or have the same
-            label, two files of one benchmark, or controls without a model, or without its price if they need it.
+        UserError: as `make_cell`; a setting that no graph has; two systems that are the same or have the same label;
+            two files of one benchmark; or controls without a model, or without its price if they need it.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):

@@ -277,7 +277,7 @@ async def measure(
     Args:
         samples: the samples to measure.
         model: RAGAS's model, as ``provider:name``.
-        embedder: makes the vectors of answer relevancy.
+        embedder: the name of the encoder for answer relevancy.
         at_once: maximum number of calls at the same time.
         done: called for each measured sample with its index and its values, by the keys of `METRICS`.
 

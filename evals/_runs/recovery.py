@@ -22,7 +22,7 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""Maximum number of a sample's events that wait to be written. Inspect may limit the events in memory to as many."""
+"""Maximum number of a sample's events that wait to be written: as many as Inspect's bounded mode keeps in memory."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):

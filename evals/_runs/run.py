@@ -230,7 +230,7 @@ def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping
         plan: the plan of the cell.
         cell: the cell.
         task: the task, with its items.
-        debates: the parts of other cells by their keys; a control needs those of its debate.
+        debates: the parts of other cells by their keys; a control or an attack needs those of its debate.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:

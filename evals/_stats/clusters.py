@@ -1,9 +1,9 @@
 """Uncertainty of a figure if items come in groups, such as claims about one page or variants of a claim.
 
 Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
-independence are too narrow. Here whole groups are resampled or flipped. An item without a group is its own group; if
-no item has a group, every figure is that of independent items. A figure that cannot be computed is None, with its
-``reason``.
+independence are too narrow. Here standard errors are cluster-robust, and the bootstrap draws whole groups. An item
+without a group is its own group; if no item has a group, every figure is that of independent items. A figure that
+cannot be computed is None, with its ``reason``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ def first_round_majority(observation: Observation) -> str | None:
     """The majority answer in the first round of a debate, before the speakers see each other's answers.
 
     Returns:
-        `ABSTAINED` if no speaker answered; None if the item is missing, or the debate has no answers by round.
+        `ABSTAINED` if no speaker answered or the majority abstained; None if the item is missing, or the debate has no
+        answers by round.
     """
     if observation.outcome is None or not observation.answers:
         return None

@@ -9,7 +9,7 @@ from moot.retrievers._evidence import GIVEN
 
 
 class EvidenceCount(NamedTuple):
-    """The amount of evidence that a debate found.
+    """The amount of evidence that a debate had.
 
     Attributes:
         pieces: pieces of evidence, including those given with the claim.

@@ -1,7 +1,7 @@
 """Metrics of answers: texts, numbers, labels, FEVER's evidence, citations, and found evidence.
 
 `exact_match`, `token_f1`, `best_score` and `numeric_match` score a single item;
-`moot.evals._stats.outcomes.mean_score` computes the mean over items. The other functions take lists of all items. In
+`moot.evals._stats.outcomes.mean_score` computes the mean over items. The other metrics take lists of all items. In
 both, an outcome of None is missing data, and `ABSTAINED` is an answer that is not right.
 """
 

@@ -1,7 +1,7 @@
 """Official scores that require evidence: of FEVER, FEVEROUS and HoVer, and HotpotQA's scores of supporting facts.
 
 A system's evidence is the list of its verdict's citations (`moot.nodes._texts.verdict.verdict_citations`); for
-HotpotQA, the sentences that contain the cited quotes.
+HotpotQA, the sentences that the citations quote, even if only in part.
 """
 
 from __future__ import annotations

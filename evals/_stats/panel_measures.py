@@ -41,8 +41,9 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
         documents: result documents of trials.
 
     Returns:
-        All judges' names in the order of their numbers, and for each document one verdict of each judge: None if the
-        judge gave no readable verdict, or was not asked. Documents without a panel have a row of None.
+        All judges' names by length, then by the alphabet, so that judge-2 comes before judge-10; and for each document
+        one verdict of each judge: None if the judge gave no readable verdict, or was not asked. Documents without a
+        panel have a row of None.
     """
     given = [
         {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}

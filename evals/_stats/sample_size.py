@@ -48,7 +48,8 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: no item, an alpha outside (0, 1), or a share that the accuracies do not allow.
+        ValueError: no item, an accuracy outside [0, 1], an alpha outside (0, 1), or a share that the accuracies do not
+            allow.
     """
     least, _, most = discordance(first, second)
     if n < 1 or not 0 < alpha < 1:
@@ -173,7 +174,8 @@ class Separation:
             is right on all discordant items.
         separable: whether that p is significant; if not, n items with these accuracies never show a significant
             difference.
-        designs: two samples, and paired ones from the fewest discordant items to the most.
+        designs: two samples, paired ones from the fewest discordant items to the most, and, if a share of discordant
+            items is given, a paired one with it.
     """
 
     difference: float

@@ -54,7 +54,7 @@ def plaintiff_first(state: TrialState) -> Next:
 
 
 def route_after_plaintiff(state: TrialState) -> Next:
-    """Routes to the defense after the plaintiff's argument; then each side may ask for an expert."""
+    """Routes to the defense after the plaintiff's argument, and to the requests for experts after the defense's."""
     spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_expert_requests("expert_witness", state)
 

@@ -20,11 +20,14 @@ PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
 """Minimum number of words of the sentences that `sentences_in` returns."""
 GRAMMAR_LETTERS = 3
-"""Words of at most this many letters, except names, are not checked: in any language most are function words."""
+"""Words of at most this many letters, except names, are not checked: in any language most are function words.
+
+`months` leaves out names that are so short (except those of May); `_is_lengthened` ignores words shorter than this.
+"""
 FEWEST_STEM_LETTERS = 4
 """Minimum number of letters that two forms of a word share."""
 MOST_ENDING_LETTERS = 3
-"""Maximum length of an ending, to which a repeated last letter is added, as in "letting"."""
+"""Maximum length of an ending; a repeated last letter before it, as in "letting", is not counted."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
@@ -67,7 +70,7 @@ def words_in(text: str) -> int:
 
 
 def parts_of(text: str, most: int) -> list[Span]:
-    """Divides a text into parts of at most ``most`` words, unless a single sentence has more. Nothing is left out.
+    """Divides a text into parts of at most ``most`` words, unless a single sentence has more. No words are left out.
 
     Args:
         text: the text.
@@ -174,7 +177,7 @@ def _is_grammar(word: str, plain: str) -> bool:
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word may come from the text's date: a year at most `NEAR_YEARS` away, a month, or a day near one."""
+    """Whether a word may come from the text's date: a year up to `NEAR_YEARS` away, a month, or a day near a month."""
     word = words[at]
     if not date:
         return False

@@ -25,8 +25,8 @@ def read_article(given: str) -> ClaimsInput:
         given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
 
     Raises:
-        UserError: the file cannot be read, or its kind is not supported.
-        WorldError: a page cannot be fetched.
+        UserError: the file or page cannot be read, its kind is not supported, or the address may not be fetched.
+        WorldError: the page cannot be fetched.
     """
     if not is_url(given):
         return article_in(Path(given), Path(given).name)

@@ -119,7 +119,7 @@ class Claim(Rated):
 
 
 class Dropped(TypedDict):
-    """A model's reply that the text does not support; ``why`` is a sentence."""
+    """A model's quote or claim that is not used, e.g. because it is not in the text; ``why`` is a sentence."""
 
     step: Step
     quote: str
@@ -139,7 +139,7 @@ class PartResults(TypedDict):
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
     left_out: Annotated[list[Rated], Field(description="Quotes below `min_score` or beyond `max_claims`."), joined]
-    dropped: Annotated[list[Dropped], Field(description="Models' replies that the text does not support."), joined]
+    dropped: Annotated[list[Dropped], Field(description="Models' quotes and claims that are not used."), joined]
     unread: Annotated[list[Unread], Field(description="Parts without a usable reply, or beyond a ceiling."), joined]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
     warnings: Annotated[list[Warned], Field(description="Problems that did not end the run."), merge_warnings]

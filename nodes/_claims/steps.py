@@ -305,7 +305,7 @@ async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) 
 
 
 def _earlier_text(state: PartState) -> dict[str, str]:
-    """The text before the part, for the rewriter's prompt."""
+    """The beginning of the text, and the text just before the part, for the rewriter's prompt."""
     text, start = state["asked"]["text"], state["part"]["start"]
     before = text[max(0, start - BEGINNING // 2) : start].strip()
     return {
@@ -412,7 +412,7 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
     joined among themselves in the same way. A claim is joined at most once.
 
     Args:
-        claims: in order.
+        claims: the claims, in the order of the text.
         groups: their numbers, from 1; numbers that belong to no claim are ignored.
     """
     joined: dict[int, Claim] = {}

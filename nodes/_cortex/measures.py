@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 
 def kept_edges(document: Document) -> list[Edge]:
-    """All kept edges, by round; empty if the debate ended before a round of debate."""
+    """All kept edges, in the order of the rounds; empty if the debate ended before a round of debate."""
     return [
         Edge(graph["round"], source, target)
         for graph in document["graphs"]
@@ -48,7 +48,7 @@ def collisions(document: Document) -> list[Edge]:
 def groups_in(document: Document, round: int) -> dict[str, int]:
     """The number of each agent's group in a round. Agents without an answer are in no group.
 
-    The agents of a group gave the same answer: the same text, or the same meaning by an equivalence check.
+    The agents of a group gave the same answer: by `same_answer`, or by an equivalence check of their meaning.
     """
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}

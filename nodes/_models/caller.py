@@ -210,7 +210,7 @@ class Caller:
         (``more``: a schema or tools) counts as part of it.
 
         Raises:
-            UserError: the prompt is too long although it was shortened.
+            UserError, WorldError: the call failed for good; UserError also if the shortened prompt is still too long.
             BudgetExhausted: a ceiling leaves too little for the call.
         """
         extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
@@ -259,6 +259,7 @@ class Caller:
         Telemetry may show the messages, if they are known.
 
         Raises:
+            UserError, WorldError: the call failed for good.
             BudgetExhausted: a ceiling leaves too little for it, or `max_seconds` is used up before its reply arrives.
         """
         ceilings = self.ceilings

@@ -114,7 +114,7 @@ class Ceilings:
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
     async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
-        """Starts a debate: reserves the cost of the smallest decision.
+        """Starts a debate: sets its bounds (`resume`), and reserves the cost of the smallest decision.
 
         Args:
             budget: from `moot.nodes._runtime.budget.open_budget`.
@@ -136,8 +136,8 @@ class Ceilings:
         await self._take_when_available(lambda: need, lambda _: NOTHING, math.inf, take)
 
     def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """The same as `begin` for a resumed debate, but without checks; roles that have already made a call get no
-        reservation."""
+        """Sets a debate's bounds, prices and reservations without checks. A role that made one of the ``calls`` before
+        the debate was resumed gets no reservation."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
         self.seconds = budget.get("seconds") or math.inf
@@ -427,7 +427,7 @@ class Ceilings:
         )
 
     def affordable_calls(self) -> int:
-        """How many calls like the last one the budget pays for, without the deciding roles' part; 0 without bounds."""
+        """How many calls like the last one are affordable besides the decision; 0 if nothing but time is bounded."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one

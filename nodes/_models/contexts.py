@@ -1,8 +1,8 @@
 """A model's context (maximum number of tokens in a prompt and its reply), and estimates of a prompt's tokens.
 
 A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
-(``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
-often names its context; the smaller value then applies for the rest of the process.
+(``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. If an endpoint refuses a prompt as too
+long, the context that it names, or else an estimate, applies for the rest of the process if it is smaller.
 
 Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, divided by `BYTES_PER_TOKEN`,
 until the endpoint has counted prompts of this model.
@@ -81,7 +81,7 @@ def bytes_per_token(model: str) -> float:
 
 
 def count_prompt(model: str, sent: int, tokens: int | None) -> None:
-    """Corrects a model's estimated bytes per token by an endpoint's count of tokens.
+    """Corrects a model's estimated bytes per token with an endpoint's count of tokens.
 
     Args:
         model: the model's name in the settings, provider:name.

@@ -143,12 +143,11 @@ class DebateLedger:
 
     @property
     def has_stored_results(self) -> bool:
-        """Whether an earlier, interrupted run of this debate has stored results."""
+        """Whether an earlier run of this debate has stored results."""
         return bool(self.ledger.stored_entries(self.id))
 
     def stored(self, key: Key) -> StoredCall | None:
-        """The reply that an earlier, interrupted run of this debate stored for a key; None for a failure, or if nothing
-        is stored."""
+        """The reply that an earlier run of this debate stored for a key; None if it stored none, or a failure."""
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 

@@ -43,7 +43,7 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
 
 def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """Settings with which self-consistency costs as much as a debate: as many samples as the debate's budget pays for.
+    """Settings with which self-consistency costs as much as a debate: as many samples as the debate's cost pays for.
 
         ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
         ceiling_of(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}

@@ -102,7 +102,7 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
 
     Args:
         message: the message.
-        whole: whether to store all of it; otherwise only its finish reason.
+        whole: whether to include all fields; otherwise only the finish reason.
     """
     fields = {field: content for field in FIELDS if (content := getattr(message, field))}
     if not whole:

@@ -50,7 +50,7 @@ async def open_budget(
     """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 
     The keys ``tokens``, ``usd``, ``calls`` and ``seconds`` have the bounds, null if unbounded; ``prices`` has the
-    prices by model; ``kept`` is the reservation for the roles that decide.
+    prices by model; ``kept`` has the planned calls of the roles that decide, whose cost is reserved.
 
     Args:
         settings: the debate's settings.
@@ -142,7 +142,7 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 
 def calls_left() -> int:
-    """How many calls like the last one the running debate's ceilings pay for; 0 without ceilings."""
+    """How many calls like the last one the running debate's ceilings pay for; 0 if they bound nothing but time."""
     return current_ceilings().affordable_calls()
 
 

@@ -52,7 +52,7 @@ class NodeContext:
         *,
         sample: int = 1,
     ) -> Speaker:
-        """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
+        """The speaker of a role; its model comes from the setting ``models``, else from ``own``, else from ``model``.
 
         The seeds of its calls are derived from the setting ``seed`` and from the speaker's own seed: that of its model,
         else the argument ``seed``.
@@ -126,7 +126,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
-    """The run's settings of a kind, or the defaults if none were passed; for conditional edges.
+    """The run's settings, or the defaults if the run has no settings of this kind; for conditional edges.
 
     Args:
         runtime: LangGraph's runtime.
@@ -188,7 +188,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
-    """The model of a role: from the setting ``models``, then the debater's own, then ``model``."""
+    """The model of a role: from the setting ``models``, else the debater's own, else ``model``."""
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)

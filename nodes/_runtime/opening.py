@@ -48,7 +48,7 @@ class Needs:
 
 
 APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""Keys that nodes append to; a new debate overwrites them, so that nothing of the thread's earlier debate remains."""
+"""Keys that grow in a debate; a new debate overwrites them, so that nothing of the thread's earlier debate remains."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
 OTHER_SOURCE = "bm25:demo-news"
@@ -182,7 +182,7 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
 async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
     """Refuses a debate if Wikipedia must replace the web, but cannot be searched.
 
-    The debate is not refused if all readers of the web have a fallback.
+    The debate is not refused if all readers of the web have a usable fallback.
 
     Raises:
         WorldError: Wikipedia cannot be searched.

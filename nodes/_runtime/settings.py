@@ -77,7 +77,7 @@ class Settings(BaseModel):
     prompts: ClassVar[Mapping[str, str]] = {}
     """Fields for prompts, each with the prompt's name; a graph adds the fields of its nodes."""
     without: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a graph does not use: its schema leaves them out, and values for them are refused."""
+    """Fields that a graph does not use: its schema leaves them out, and values other than the defaults are refused."""
     why_without: ClassVar[str] = ""
     """Why the graph does not use them, for the error message."""
 
@@ -225,7 +225,10 @@ class Settings(BaseModel):
         return "wikipedia" if self.own_model and self.corpus is None else "bm25"
 
     def usable_fallbacks(self, fallback: Iterable[str]) -> tuple[str, ...]:
-        """The fallbacks that may be used: all but demo corpora, which only moot's own models may use.
+        """The fallbacks that may be used.
+
+        With the user's own model, these are all but kinds of sources that would search a demo corpus, such as ``bm25``
+        if no corpus is set. A demo corpus that is named (``bm25:demo-news``) may be used.
 
         Args:
             fallback: sources by name.

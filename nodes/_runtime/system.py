@@ -20,7 +20,7 @@ from moot.nodes._steps.robustness import robustness_node
 Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, or `Send` objects of speakers."""
 Router = Callable[..., Next]
-"""Returns the next step of a debate: ``(state, settings)``, or ``(state)``."""
+"""Takes the state, or the state and the settings; returns the next step of a debate."""
 REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 
 
@@ -133,7 +133,7 @@ class Debate(DebateGraph):
 
         Args:
             node: the node.
-            reviewed: a person may question the draft; then the verdict is decided again.
+            reviewed: whether a person may question the draft; after a question the verdict is decided again.
             again: the node that decides again, if it is not ``node``.
             phase: the phase of a trial that decides.
         """

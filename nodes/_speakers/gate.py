@@ -38,7 +38,10 @@ OWN_SETTINGS = {
     "robustness",
 }
 OWN_SETTINGS |= {"budget", "max_cost", "max_calls", "max_seconds"}
-"""Settings that the gate does not pass to the debate. Its ceilings already bound both together."""
+"""Settings that the gate does not pass to the debate; of `models`, it passes the models of the debate's roles.
+
+The gate's ceilings already bound both together.
+"""
 S = TypeVar("S", bound=Settings)
 
 

@@ -57,7 +57,8 @@ class Agent(BaseModel):
 def number_speakers(prefix: str) -> Any:
     """A validator that gives names to the unnamed speakers of a list: ``prefix-1``, ...
 
-    A number becomes that many speakers, and a text becomes a speaker with the model of that name.
+    A number in place of the list becomes that many speakers. A text in the list becomes a speaker with the model of
+    that name.
     """
 
     def add_names(given: Any) -> Any:
@@ -178,7 +179,7 @@ def send_turn(
         state: the debate's state.
         speaker: the speaker's declaration as a mapping; at least its name.
         turn: its new turn.
-        opponents: the other answers that it sees.
+        opponents: the others' answers that it sees.
         own: its own last answer.
         evidence: the evidence that it is shown; by default the texts given with the claim.
         pool: the evidence that it may select from; pieces in ``evidence`` are left out.

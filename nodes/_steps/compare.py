@@ -34,7 +34,7 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
     Args:
         turns: the debate's turns; the step ``respond`` has the answers.
-        round: its number.
+        round: the round's number; None for the last round.
     """
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
@@ -200,7 +200,11 @@ def compare_node(
 
 
 async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
-    """Compares a round's answers; returns the writes of `compare_node` without the round's record."""
+    """Compares a round's answers; returns the writes of `compare_node` without the round's record.
+
+    Raises:
+        UserError, WorldError: a comparison failed, or fewer than ``min_agents`` agents could be reached.
+    """
     spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # some rounds have fewer agents

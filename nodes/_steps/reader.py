@@ -58,7 +58,7 @@ class ReaderReply(Reply):
 
 
 class ReaderInput(TypedDict):
-    """A result document with checked quotes."""
+    """The result document to summarise."""
 
     document: dict[str, Any]
 
@@ -218,7 +218,7 @@ def read_debate_node() -> Node:
 
 
 def keep_supported_node() -> Node:
-    """Drops sentences that no checked quote supports, and counts them. Reads: document, quotes, reply."""
+    """Drops unsupported sentences (see `supported_summary`), and counts them. Reads: document, quotes, reply."""
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}

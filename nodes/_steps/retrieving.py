@@ -358,7 +358,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """Summarises a scholarly source's piece, as `source_summaries` says; if that fails, it stays, with a warning."""
+    """Summarises a scholarly source's piece, as `source_summaries` says; if that fails, warns and keeps the piece."""
     summariser = run.settings.source_summaries
     if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece

@@ -31,9 +31,9 @@ def robustness_node() -> Node:
 
     Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. If a judge
     decided, the judge is called again, else the answer step of ``rag``. If neither of the two decided, the answer step
-    is first called with all the evidence, for comparison. At most ``robustness_calls`` calls are made, in parallel. A
+    is also called with all the evidence, for comparison. At most ``robustness_calls`` calls are made, in parallel. A
     call that fails, or for which a ceiling leaves too little, is a check without an answer: the verdict and its stop
-    reason stay.
+    reason stay. But the debate fails if the error affects all calls, such as a wrong key.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -96,7 +96,11 @@ def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
-    """Repeats the deciding step for a check; returns the check with the answer."""
+    """Repeats the deciding step for a check; returns the check with the answer, or with the reason if there is none.
+
+    Raises:
+        UserError: the error affects all further calls, such as a wrong key.
+    """
     known = {piece["id"]: piece for piece in evidence}
     left, without = [known[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]

@@ -120,7 +120,7 @@ def agreed_in(turns: Sequence[Turn], round: int) -> bool:
 
     Args:
         turns: the debate's turns.
-        round: its number.
+        round: the round's number.
     """
     asked = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
     return any(turn.get("agreed", turn.get("agree")) for turn in asked)
@@ -224,6 +224,6 @@ def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
 
     Args:
         turns: the debate's turns.
-        round: its number.
+        round: the round's number.
     """
     return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

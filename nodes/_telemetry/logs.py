@@ -63,7 +63,7 @@ class DebateIdFilter(logging.Filter):
 
     @classmethod
     def add_to_handlers(cls) -> None:
-        """Adds the filter to the existing handlers of the process, such as a server's own."""
+        """Adds the filter to the handlers of the root logger, such as a server's own."""
         for handler in logging.getLogger().handlers:
             if not any(isinstance(one, cls) for one in handler.filters):
                 handler.addFilter(cls())

@@ -27,7 +27,7 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 
     Args:
         votes: the votes; a vote without a ``weight`` has weight 1.
-        group: the ``group`` of its votes.
+        group: the group, as in ``group`` of its votes.
 
     Raises:
         ValueError: all votes with an answer have weight 0, or no vote has an answer.

@@ -46,7 +46,7 @@ REFUSALS = frozenset(
 )
 """Texts that are not answers, in the form of `_normalised`."""
 ABSTENTION = "(the evidence does not tell)"
-"""The abstention that prompts with evidence offer if the answer is in words."""
+"""The answer by which a model says that the evidence does not settle the question; prompts name it in these words."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _NOT_STATED = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
@@ -141,7 +141,7 @@ def fold_label(text: str) -> str:
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """Every folded spelling of every label, without spellings that two labels share.
+    """Labels by their folded spellings, without spellings that two labels share.
 
     A spelling with signs or digits, such as an option ``-0.5``, is left out, because folding would lose its meaning.
     """
@@ -163,7 +163,7 @@ def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def normal_option(text: str) -> str:
-    """A text normalised for comparing options: compatible Unicode, lower case, single spaces, no Markdown around it."""
+    """A text normalised for comparing options: NFKC, lower case, single spaces, no Markdown around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
@@ -406,8 +406,8 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer without case, accents (Latin, Greek, Cyrillic), a leading article and punctuation without meaning.
 
-    Signs and characters between digits stay, because two texts that become equal count as the same answer without a
-    further check, while a difference only costs a check.
+    Signs, marks between digits, and hyphens and slashes inside words stay, because two texts that become equal count as
+    the same answer without a further check, while a difference only costs a check.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
@@ -438,7 +438,10 @@ def normal_expression(text: str) -> str:
 
 
 def unwrap_answer(text: str) -> str:
-    """A text without tags around its answer; if it ends with its only LaTeX box, the content of the box."""
+    """A text without tags around its answer; if it ends with its only LaTeX box, the content of the box.
+
+    The box stays if the text before it may deny it (`UNBOXED`).
+    """
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _inside_braces(text, boxes[0].end())

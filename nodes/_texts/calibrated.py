@@ -37,7 +37,7 @@ WITHOUT_EFFECT = {
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
-"""Maximum number of characters of a setting in a message."""
+"""Maximum number of characters of a setting's two values together in a message; longer ones are not shown."""
 SCORE_DECIMALS = 9
 """Decimal places for comparisons of scores."""
 

@@ -53,7 +53,7 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _answers_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """Each speaker's last turn, by the group of its vote; the key of the verdict's group is an empty text."""
+    """Each speaker's last turn, by its vote's group, else by its answer; the key of the verdict's group is empty."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for speaker, turn in last.items():

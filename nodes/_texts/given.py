@@ -84,8 +84,8 @@ def check_given(given: Any) -> list[Evidence]:
         given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
 
     Raises:
-        UserError: the value has another form, a text is empty, two different texts have the same id, or there is too
-            much text.
+        UserError: the value has another form, a text is empty, two different texts have the same id, or there are too
+            many texts or characters.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")

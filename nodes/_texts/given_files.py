@@ -26,8 +26,8 @@ def read_given(given: str | Path) -> list[Any]:
         page or heading, for plain text and Markdown one.
 
     Raises:
-        UserError: the file cannot be read, its kind is not supported, it is too long, or a line is not an object
-            with a text.
+        UserError: the file cannot be read, its kind is not supported, it is too large or too long, a line is no object
+            with a text, or the address is invalid or in a private network.
         WorldError: a page cannot be fetched.
     """
     if not is_url(str(given)):

@@ -1,7 +1,7 @@
 """The replies that are requested from models: one Pydantic model per kind, and its JSON schema.
 
-Scripted endpoints and stored runs rely on the names of fields. The schemas use only keywords that are documented for
-strict structured output: every field required, no further properties, no lengths of strings.
+Scripted endpoints and stored runs rely on the names of fields. The schemas of `reply_schema` use only keywords that are
+documented for strict structured output: every field required, no further properties, no lengths of strings.
 """
 
 from __future__ import annotations
@@ -363,7 +363,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
     Args:
         reply: the class of the reply.
         evidence_ids: ids that may be cited.
-        longest: maximum number of characters of a text.
+        longest: maximum number of characters of a text; quotes, reasons, queries and answers have limits of their own.
     """
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})

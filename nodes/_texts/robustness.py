@@ -155,7 +155,10 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 
 
 def result_sentences(found: Robustness) -> list[str]:
-    """The result in sentences; the first says whether the verdict holds whichever single source is removed."""
+    """The result in sentences; the first says whether the verdict holds without any one source, or that it is unknown.
+
+    Without checks, the only sentence says that there is no evidence to remove.
+    """
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])

@@ -320,7 +320,7 @@ def _cut_element(text: str, most: int) -> str:
 
 
 def _beginning(text: str, most: int) -> str:
-    """The beginning of a text that is too long, up to the end of a sentence or of a word."""
+    """A text; if it is too long, only its beginning, up to the end of a sentence or of a word."""
     if bytes_of(text) <= most:
         return text
     room = max(0, most - len(GAP) - 1)

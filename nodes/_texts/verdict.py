@@ -15,7 +15,7 @@ from moot.retrievers._origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Maximum number of reasons and citations that are put into words."""
+"""Maximum number of reasons, and of quotes, that are put into words; also of names before one dissenting answer."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",

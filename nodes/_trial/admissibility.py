@@ -8,7 +8,7 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import Standing
 
 SCORE_DECIMALS = 9
-"""Decimal places of weights, scores and their changes in comparisons with a threshold."""
+"""Decimal places to which weights, scores and their differences are rounded."""
 
 
 def is_above(value: float, threshold: float) -> bool:

@@ -27,12 +27,12 @@ SIDES: tuple[Side, Side] = ("plaintiff", "defense")
 OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
 
 RECENT_STATEMENTS = 4
-"""The number of last arguments and testimonies that speakers are shown (S2, section 2.4)."""
+"""The number of last arguments and testimonies that `show_recent` shows (S2, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
 """Number of first words that replace the title of an exhibit without a title."""
 LONGEST_FIELD = 120
-"""Number of characters after which an expert's field is cut in its prompt."""
+"""Number of characters after which an expert's field is cut in prompts."""
 LONGEST_TITLE = 60
 LONGEST_PASSAGE = 400
 """Number of characters after which an exhibit's title, and a passage quoted from it, are cut in a list of exhibits."""

@@ -149,7 +149,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges to evidence that its side did not find into its turn.
+    """Writes into a counsel's turn its challenges to evidence that its side did not find.
 
     Reads: claim, task, premises, evidence, turns.
     """

@@ -366,7 +366,7 @@ def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | 
 
 
 def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
-    """How much the judges disagreed, and the reasons of the judges in the minority.
+    """How much the judges disagreed, and the reasons of the judges with another verdict than the panel's.
 
     ``agreement`` is the share of pairs of judges with the same verdict; null with fewer than two verdicts.
     """

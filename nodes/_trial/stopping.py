@@ -9,7 +9,7 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
 CONSECUTIVE_ROUNDS = 2
-"""Number of consecutive rounds that make a plateau or exhaust novelty."""
+"""Number of last values that must be below a threshold: of changes for a plateau, of novelties for exhaustion."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:

@@ -66,7 +66,7 @@ class FetchedDocument:
         kind: the media type of the answer.
         sha256: the hash of its bytes, in hexadecimal.
         file: the file with its bytes.
-        text: a file with the text in UTF-8, if the answer named another encoding; otherwise ``file``.
+        text: a file with the text converted to UTF-8, if `in_utf8` converted it; otherwise ``file``.
     """
 
     url: str

@@ -21,7 +21,7 @@ DEBATES, AT_ONCE = 120, 64
 CALLS, DEPTH, SOCIETY_CALLS = 31, 9, 6
 """The calls of a Tool-MAD debate, its longest chain of calls, the calls of Du et al.'s debate."""
 CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
-"""The number of calls in flight if `AT_ONCE` debates had no other work."""
+"""The mean number of calls in flight if `AT_ONCE` debates had no other work."""
 WAYS = {
     "bare_aiohttp": ("Tool-MAD's requests, bare aiohttp", DEBATES, AT_ONCE),
     "moot": ("Tool-MAD, moot", DEBATES, AT_ONCE),

@@ -267,7 +267,7 @@ async def test_the_table_is_read_by_moot_batch(start_stub: StartStub, tmp_path: 
     )
 
 
-def test_moot_claims_writes_a_table_and_suggests_moot_batch(
+def test_moot_claims_writes_a_table_suggests_moot_batch_and_adds_nothing_to_the_history(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub(rules())

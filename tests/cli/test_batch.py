@@ -353,7 +353,7 @@ def test_cells_cannot_be_formulas() -> None:
     ]
 
 
-def test_no_call_is_repeated_if_the_record_of_a_batch_is_lost(start_stub: StartStub, tmp_path: Path) -> None:
+def test_rows_with_a_document_are_not_run_again_if_the_record_is_lost(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
     assert moot(*words).returncode == 0

@@ -117,7 +117,7 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["eval", "retrieval", "--data", "/nowhere"], 2, "no folder /nowhere/qrels"),
     ],
 )
-def test_user_errors_end_in_a_clear_sentence(
+def test_refused_input_and_an_unreachable_endpoint_end_in_a_clear_sentence(
     arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")

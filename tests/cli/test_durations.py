@@ -31,7 +31,7 @@ def test_durations_are_written_in_words(seconds: float, words: str) -> None:
     assert format_duration(seconds) == words
 
 
-def test_a_batch_and_a_plan_print_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_and_a_plan_estimate_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), width=200)
     batch, plan = BatchProgress(console, 3, None, None, (0, 0.0)), ProgressBar(console)
     plan.begin(3, 0)

@@ -143,7 +143,7 @@ JUDGED = ["verify", CLAIM, *ONE_ROUND, "--model", "openai:stub", "--set", "model
 
 
 @pytest.mark.parametrize(("ceiling", "most", "more"), [("max_calls", 3, "4"), ("budget", 5000, None)])
-def test_a_debate_killed_during_its_decision_resumes_under_a_higher_ceiling(
+def test_a_debate_killed_during_its_decision_resumes_under_a_higher_or_no_ceiling(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ceiling: str, most: int, more: str | None
 ) -> None:
     stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])

@@ -38,7 +38,7 @@ OFFLINE: dict[str, dict[str, Any]] = {
     "react": {"sources": ["bm25"]},
 }
 """Settings with which a graph needs neither a network nor an encoder's file."""
-GATED = ("the scores decide", "stable", "below the threshold", "faithfulness")
+SCORE_WORDS = ("the scores decide", "stable", "below the threshold", "faithfulness")
 
 
 def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[list[str], list[tuple[str, str]]]:
@@ -71,10 +71,12 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
     assert any(what.strip() in ("answers", "answer 1") for _, what in labelled)
     if name not in ("tool_mad", "gated"):  # these debates report their scores as Tool-MAD does
-        assert not any(words in line for words in GATED for line in lines)
+        assert not any(words in line for words in SCORE_WORDS for line in lines)
 
 
-def test_tool_mad_shows_the_decision_of_the_gate(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tool_mad_shows_why_the_scores_refuse_a_consensus(
+    start_stub: StartStub, capsys: pytest.CaptureFixture[str]
+) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, False], CLAIM)])
     roles = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
     text = "\n".join(run("tool_mad", capsys, scoring="on", models=roles, debaters=READERS, max_rounds=1)[0])

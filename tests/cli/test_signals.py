@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C at several moments: ``moot verify`` writes its document, and stopped commands print a message."""
+"""SIGTERM and Ctrl-C at several moments: documents and messages of stopped commands; busy threads delay no end."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ LEAST_SPEEDUP = 1.8
 COST = 3.0
 """Milliseconds of processor time that a queue row may cost."""
 REFUSAL_DELAY = 0.15
-"""Seconds in which all processes must learn of one process's refusal."""
+"""Seconds in which all processes must learn that the endpoint refused a call of one of them."""
 DISK_SIZE = 48 * 2**20
 """Bytes of the disk that becomes full."""
 COUNT_WORKERS = "SELECT count(*) FROM moot.workers"

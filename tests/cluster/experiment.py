@@ -137,7 +137,7 @@ class QueueExperiment:
         self.server.start()
 
     def freeze(self, draw: random.Random) -> None:
-        """Freeze a worker with its processes until others have its rows, then continue it."""
+        """Freeze a worker with its processes until the queue takes it for dead, then continue it."""
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
@@ -159,7 +159,7 @@ class QueueExperiment:
         return sum(asked.values()) - len(asked)
 
     def end(self) -> None:
-        """End all processes that still run."""
+        """Kill all workers that still run, and close the connection and the log."""
         for worker in self.workers:
             with suppress(ProcessLookupError):  # the process has ended already
                 os.killpg(worker.pid, signal.SIGKILL)

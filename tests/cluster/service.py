@@ -155,7 +155,7 @@ class ServiceExperiment:
         self.service.start("redis")
 
     def freeze(self) -> None:
-        """Freeze a worker until others have its debates, then continue it."""
+        """Freeze a worker until it has lost its debates, then continue it."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
         own_runs = f"{socket.gethostname()}-{worker.pid}-%"
         query = "SELECT count(*) FROM runs WHERE status = 'running' AND claimed_by LIKE %s"

@@ -86,7 +86,7 @@ def test_a_worker_that_cannot_store_says_so(
         assert unable.poll() in (None, 2)  # its pieces, if it took any, went to the other worker
 
 
-def test_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexing_with_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_CHROMA_URL", raising=False)
     done = moot("index", texts, "--corpus", "entries", "--queue", "postgresql://moot@127.0.0.1:9/moot")
     assert done.returncode == 2

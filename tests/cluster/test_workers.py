@@ -81,7 +81,7 @@ def test_a_worker_without_a_key_leaves_its_rows_to_others(
         assert able.poll() is None
 
 
-def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_only_worker_ends_the_batch_if_it_has_no_key(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with new_experiment(tmp_path / "experiment", server, start_stub(), silence=60) as experiment:
         with changed_environment(experiment, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
             keyless = experiment.start_worker()

@@ -102,7 +102,9 @@ def test_permissions_and_links_are_kept_and_devices_are_written(tmp_path: Path) 
     assert isinstance(write_error("/dev/full", full.value), WorldError)
 
 
-def test_an_unwritable_path_is_an_error_before_the_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_path_is_an_error_and_checking_a_path_writes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("old")
     for path in (tmp_path, tmp_path / "none" / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300)):
         with pytest.raises(UserError, match=r"cannot be written|There is no folder"):

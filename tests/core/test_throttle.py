@@ -333,7 +333,7 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_both() -> Non
 
 
 @pytest.mark.parametrize(("other", "share"), [(100.0, 1.0), (1.0, 0.7), (math.inf, 1.0)])
-def test_a_process_slows_down_after_another_was_refused_at_the_same_or_a_lower_pace(other: float, share: float) -> None:
+def test_a_process_slows_down_after_a_refusal_of_another_unless_it_is_slower(other: float, share: float) -> None:
     throttle = Throttle()
     for i in range(100):
         throttle.start(i / 50)

@@ -187,10 +187,10 @@ def test_escaped_page_titles_are_decoded(name: str, title: str) -> None:
 # --- other formats of the same benchmarks -----------------------------------------------------------------------------
 
 
-def read_one(name: str, *fields: dict[str, Any]) -> Item:
+def read_one(name: str, fields: dict[str, Any]) -> Item:
     """The item of a record."""
     benchmark = BENCHMARKS[name]
-    return benchmark.read(Record(fields[0], "here"))
+    return benchmark.read(Record(fields, "here"))
 
 
 HOTPOT = {

@@ -80,7 +80,7 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
 
 
 def test_controls_follow_the_debate_whose_budget_they_used(tmp_path: Path) -> None:
-    """Two debates have one name, because settings changed between their runs; one control names neither debate."""
+    """Two debates have one name, as settings changed between their runs; one control names its debate without a key."""
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
     made = study(

@@ -235,7 +235,7 @@ def moot(*words: str) -> str:
     return found.output
 
 
-def test_a_sample_that_is_not_in_moots_format_is_not_fitted(tmp_path: Path) -> None:
+def test_fitting_on_a_sample_that_is_not_in_moots_format_is_refused(tmp_path: Path) -> None:
     settings = load_graph("rag").settings()
     parts = {"prompts": {}, "sources": {}, "corpora": {}, "behaviour": version_of("rag", settings)}
     log = write_log(

@@ -22,9 +22,7 @@ from tests.conftest import StartStub
 from tests.evals.test_solver import claims, document_of, samples_of, says
 
 
-def evaluate(
-    tmp_path: Path, graph: str = "society_of_minds", settings: dict[str, Any] | None = None, **options: Any
-) -> EvalLog:
+def evaluate(tmp_path: Path, settings: dict[str, Any] | None = None, **options: Any) -> EvalLog:
     task = benchmark_task("fever", claims(tmp_path / "fever.jsonl", "SUPPORTS"))
     solver = debate("society_of_minds", **(settings or {}))
     quiet: dict[str, Any] = {"display": "none", "score_display": False, "log_level": "error"}

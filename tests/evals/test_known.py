@@ -44,7 +44,7 @@ def test_figures_are_checked_within_their_tolerance() -> None:
     assert Check("", "", printed=0.66, computed=0.65, tolerance=S1_TOLERANCE).agrees
 
 
-def test_s1s_intervals_equal_their_exact_limits() -> None:
+def test_s1s_intervals_are_near_their_exact_limits_and_wilsons_intervals() -> None:
     binom = load_extra("scipy.stats").binom
     for dataset, printed in S1_INTERVALS.items():
         share = S1_ACCURACY[dataset]["Tool-MAD"]

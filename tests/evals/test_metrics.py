@@ -347,7 +347,7 @@ def test_fever_score_of_a_run() -> None:
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])
-def test_claims_without_gold_evidence_have_no_fever_score(sets: Any) -> None:
+def test_a_fever_score_without_gold_evidence_or_with_an_empty_set_is_refused(sets: Any) -> None:
     with pytest.raises(ValueError, match="needs sets of evidence"):
         fever_score([R], [R], [sets], [[]])
 

@@ -146,7 +146,8 @@ def log_of(tmp_path: Path, number: int) -> Path:
 
 @pytest.mark.parametrize(
     ("rule", "reason", "calls", "code"),
-    # `calls` for a sample: 2 for unreadable replies, 3 for HTTP 500, 1 for errors that are not repeated, 3 questions.
+    # `calls` per sample: 2 for unreadable replies, 3 for HTTP 500, 1 for errors that are not repeated; without an
+    # error 3, one per question.
     [
         ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),

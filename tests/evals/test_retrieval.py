@@ -305,7 +305,7 @@ def test_bad_corpora_are_refused(data: Path) -> None:
         read_rows(data, "visible")
 
 
-def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
+def test_missing_files_and_unusable_sources_are_named(data: Path, tmp_path: Path) -> None:
     mistakes: list[tuple[Path, str, list[str], str]] = [
         (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data must be"),
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),

@@ -83,13 +83,13 @@ def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) 
     assert not twice, [request for request in stub.requests() if request["seed"] in twice][:2]
 
 
-def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
+async def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
     """Run a debate with a seed; return its document."""
     system = load_graph(graph)
     known = {name: value for name, value in SETTINGS.items() if name in system.settings.model_fields}
     settings = system.settings.model_validate(known | {"seed": seed} | reading_demo(system.settings) | more)
     with ledger_use(LedgerUse(mode)):
-        return system.graph.ainvoke({"claim": CLAIM}, context=settings)
+        return await system.graph.ainvoke({"claim": CLAIM}, context=settings)
 
 
 async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub) -> None:

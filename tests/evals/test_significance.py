@@ -151,7 +151,7 @@ def test_wilsons_interval_contains_the_share(correct: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_invalid_confidence_levels_are_refused(confidence: float) -> None:
+def test_invalid_confidence_levels_and_zero_resamples_are_refused(confidence: float) -> None:
     for measure in (bootstrap, wilson):
         with pytest.raises(ValueError, match="between 0 and 1"):
             measure([True, False], confidence=confidence)
@@ -325,7 +325,7 @@ def test_invalid_arguments_of_power_are_refused(arguments: Any, message: str) ->
 
 
 @pytest.mark.parametrize("target", [0.05, 1.0])
-def test_targets_below_alpha_or_of_1_are_refused(target: float) -> None:
+def test_targets_equal_to_alpha_or_1_are_refused(target: float) -> None:
     with pytest.raises(ValueError, match="between alpha and 1"):
         items_needed(0.6, 0.5, target=target)
     with pytest.raises(ValueError, match="between alpha and 1"):

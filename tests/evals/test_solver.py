@@ -209,7 +209,7 @@ def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
     assert gold_and_found(None, [piece]) is None
 
 
-def test_every_measure_of_a_benchmark_has_a_scorer() -> None:
+def test_every_measure_of_single_items_has_a_scorer() -> None:
     measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
     of_many = {"macro_f1", "balanced_accuracy"}
     assert all(hasattr(scorers, name) for name in measures - of_many)

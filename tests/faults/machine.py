@@ -68,7 +68,7 @@ def kill_indexing(folder: Path, quick: bool) -> Result:
 
 
 def damage_index(folder: Path, quick: bool) -> Result:
-    """Overwrite, cut off or remove files of a corpus."""
+    """Overwrite, cut off or remove the database of a corpus."""
     wrong, times = "", 0
     for damage in ("overwritten", "cut", "gone"):
         with sandbox(folder / damage) as here:
@@ -204,7 +204,7 @@ def send_oversized_input(folder: Path, quick: bool) -> Result:
 
 
 def repeat_key(folder: Path, quick: bool) -> Result:
-    """Run an endpoint that repeats the key in an error and in replies; a given text contains it, too."""
+    """Run debates with an endpoint that repeats the key in an error and in replies; a given text contains it, too."""
     key, wrong = "sk-" + "a1B2c3D4" * 4, ""
     cites = [{"evidence_id": "note", "quote": f"somebody wrote {key} on a wall"}]
     rules: tuple[Rule, ...] = (

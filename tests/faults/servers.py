@@ -128,7 +128,7 @@ def resumed_document(server: Server, thread: str) -> tuple[dict[str, Any], bool]
 
 
 def send_foreign_requests(folder: Path, quick: bool) -> Result:
-    """Send requests that would make the server call other hosts, or that come from other websites."""
+    """Send requests from other websites, with foreign hosts, or with their own addresses, models or sources."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),

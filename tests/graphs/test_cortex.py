@@ -87,7 +87,7 @@ async def test_a_debate_reproduces_the_worked_example(start_stub: StartStub) -> 
     assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
     check_prompts(stub, document)
     assert document["metrics"]["debates"] == {"agent-1": 0, "agent-2": 2, "agent-3": 4}
-    # Round 1: all three kept edges join two views; round 2, by the answers S N N: only 3 -> 1 does.
+    # Round 1, with the answers S R N: all three kept edges join different answers. Round 2, with S N N: only 3 -> 1.
     assert document["metrics"]["viewpoint_collisions"] == 4
     assert json.loads(json.dumps(document["graphs"])) == document["graphs"]
     assert warning_kinds(document, but=()) == ["unknown_model_size"]

@@ -1,4 +1,4 @@
-"""CortexDebate compares outputs by a cross-encoder or by a prompt (S3, table 10)."""
+"""CortexDebate compares outputs by a cross-encoder or by a prompt (table 10 of its paper)."""
 
 from __future__ import annotations
 

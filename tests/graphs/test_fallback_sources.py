@@ -87,7 +87,7 @@ async def test_a_debaters_fallback_does_not_serve_another_debater(
     assert document["status"] == "done"
 
 
-async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
+async def test_one_search_of_wikipedia_fills_the_pool_of_madke_without_a_demo_corpus(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -61,7 +61,7 @@ async def test_pubmedqa_reads_abstracts_or_their_summaries(
     assert text in {e["text"] for e in found}
     assert [e.get("summary_of", "")[-8:] for e in found] == [f"Study {i}." * (summaries == "model") for i in range(3)]
     assert any(text in prompt and "your `answer`" in prompt for prompt in stub.prompts())
-    assert document["depth"] == (4 if summaries == "model" else 3)
+    assert document["depth"] == (4 if summaries == "model" else 3)  # query, keywords, perhaps a summary, answer
 
 
 async def test_an_abstract_without_a_summary_is_shown_in_full(

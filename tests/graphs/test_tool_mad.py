@@ -165,7 +165,7 @@ async def test_a_missing_source_is_an_error_before_any_call(start_stub: StartStu
     assert document["calls"] == []
 
 
-async def test_a_scoring_call_that_fails_leaves_the_score_unknown_and_fails_the_gate(start_stub: StartStub) -> None:
+async def test_a_failed_scoring_call_leaves_the_score_unknown_and_the_consensus_unstable(start_stub: StartStub) -> None:
     start_stub([*agree(), {"model": "stub-scorer", "status": 500, "retry_after": "0"}, says("judge", "REFUTES")])
     document = await debate(max_rounds=1)
     assert (document["stop_reason"], document["answer"]) == ("max_rounds", "REFUTES")
@@ -201,7 +201,7 @@ async def test_without_scoring_no_scorer_is_called(start_stub: StartStub, scorin
     assert all("faithfulness 0" not in prompt for prompt in stub.prompts("judge"))
 
 
-async def test_debaters_without_sources_pass_the_gate_by_answer_relevance_alone(start_stub: StartStub) -> None:
+async def test_without_sources_a_consensus_is_stable_by_answer_relevance_alone(start_stub: StartStub) -> None:
     start_stub([*agree(), *supports([False], CLAIM)])
     document = await debate(debaters=[{"name": "rag"}, {"name": "search"}])
     assert document["stop_reason"] == "stable_consensus"

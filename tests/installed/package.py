@@ -14,7 +14,7 @@ def install_tutorial(folder: Path) -> Path:
     """Install the tutorial's package.
 
     Args:
-        folder: a folder that may be written to.
+        folder: the folder that gets the copied source and the installed package.
 
     Returns:
         The folder for ``PYTHONPATH``.

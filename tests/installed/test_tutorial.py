@@ -50,7 +50,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return run
 
 
-def test_the_page_shows_every_file_of_the_package() -> None:
+def test_the_page_shows_every_file_of_the_package_and_the_debate_is_short() -> None:
     shown = [EXAMPLE.parents[1] / name for name in re.findall(r"<!-- FILE: (\S+) -->", PAGE)]
     assert shown == [EXAMPLE / "pyproject.toml", EXAMPLE / "chaired_debate/debate.py"]
     debate = shown[1].read_text(encoding="utf-8").partition(")\n\n\n")[2]
@@ -90,7 +90,7 @@ def test_the_debate_is_traced_locally_and_in_langsmith(shell: Shell) -> None:
     assert any("chaired" in run["tags"] for run in collector.runs.values() if run["name"] == "Chaired debate")
 
 
-def test_the_packages_source_and_benchmark_are_found(shell: Shell) -> None:
+def test_the_packages_source_and_benchmark_work_and_its_debate_runs_in_a_batch(shell: Shell) -> None:
     listed = {row["name"] for row in json.loads(shell("moot eval tasks --json"))}
     assert {"motions", "fever"} <= listed
     document = json.loads(

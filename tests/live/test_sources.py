@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.live, pytest.mark.enable_socket]
 
 
 @pytest.mark.parametrize("name", ONLINE)
-async def test_a_real_search_finds_dated_evidence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_real_search_finds_evidence_and_indexes_of_papers_keep_the_cutoff_date(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variable = WEB[name].source.key_variable
     if WEB[name].needs_key and variable not in LIVE:
         pytest.skip(f"{variable} is not set")

@@ -13,10 +13,11 @@ from aiohttp import web
 
 @dataclass
 class Messages:
-    """The endpoint: it gives ``replies`` in turn, and then the last one again; ``requests`` are the received requests.
+    """The endpoint: its replies, its address, and the bodies and headers of the requests that it received.
 
-    A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``text`` and
-    ``stop`` (the stop reason) or ``breaks`` (an error that ends a stream).
+    It gives ``replies`` in turn, then the last one to each further request. A reply is a text, or an object with
+    ``status``, ``error`` (type and message) and ``headers``, or with ``text`` and ``stop`` (the stop reason) or
+    ``breaks`` (an error that ends a stream).
     """
 
     replies: Sequence[Any]

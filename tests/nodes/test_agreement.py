@@ -38,7 +38,7 @@ def confidence_after(
     return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
 
 
-def test_confidence_is_the_share_of_votes_with_an_answer() -> None:
+def test_confidence_is_the_winners_share_of_votes_with_an_answer() -> None:
     given = votes([S, R, None, S])
     assert vote_share(given, 0) == pytest.approx(2 / 3)
     assert confidence_by_votes(given, given[0]) == {
@@ -48,7 +48,7 @@ def test_confidence_is_the_share_of_votes_with_an_answer() -> None:
     }
 
 
-def test_confidence_is_the_share_of_weight_if_votes_are_weighted() -> None:
+def test_confidence_is_the_winners_share_of_weight_if_votes_are_weighted() -> None:
     given = votes([S, R, R], weight=[1.0, 0.1, 0.5], confidence=[1.0, 0.4, 0.8])
     won = majority(given, [1.0, 0.1, 0.5])
     assert confidence_by_votes(given, won) == {
@@ -58,7 +58,7 @@ def test_confidence_is_the_share_of_weight_if_votes_are_weighted() -> None:
     }
 
 
-def test_one_vote_or_no_winner_gives_no_confidence_and_without_votes_a_share_is_an_error() -> None:
+def test_one_answer_or_no_winner_gives_no_confidence_and_a_share_without_answers_is_an_error() -> None:
     assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
     assert confidence_by_votes(votes([S, R]), None) == {}
     with pytest.raises(ValueError, match="all votes with an answer have weight 0"):

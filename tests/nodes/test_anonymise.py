@@ -36,7 +36,7 @@ JSON = st.recursive(
         ("mail me@host.test, or read //comments and https://host.test/a", None),
     ],
 )
-def test_strings_in_a_text_that_look_like_keys_are_hidden(text: str, shown: str | None) -> None:
+def test_only_strings_that_look_like_keys_are_hidden_in_a_text(text: str, shown: str | None) -> None:
     assert hide_secrets({"text": [text]}) == {"text": [shown or text]}
 
 
@@ -49,7 +49,7 @@ def test_fields_with_names_of_secrets_are_hidden() -> None:
     assert hide_secrets(plain) == plain
 
 
-def test_headers_with_keys_in_environment_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_headers_that_an_environment_variable_lists_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "X-Team: biology-lab\nApi-Key: gate-0815-0815\nAuthorization: Bearer ab12cd34"
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", lines)
     shown = redact("biology-lab sent gate-0815-0815, Bearer ab12cd34")

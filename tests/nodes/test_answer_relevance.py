@@ -59,7 +59,7 @@ async def test_the_node_compares_a_problem_without_making_it_a_question(
 
 
 async def claim_vectors(encoder: Encoder) -> dict[str, dict[str, Vector]]:
-    """The vectors of the claims of each benchmark, by claim."""
+    """The vectors of the claims, by task and claim."""
     vectors = {}
     for task, (name, field) in BENCHMARKS.items():
         lines = (VISIBLE / name).read_text(encoding="utf-8").splitlines()

@@ -45,7 +45,7 @@ def test_any_value_is_read_as_messages_or_refused_with_a_clear_error(value: Any)
     assert not detail or detail.startswith("`messages` cannot be read")
 
 
-def test_a_message_with_a_known_id_replaces_the_first() -> None:
+def test_a_message_replaces_an_earlier_one_with_its_id() -> None:
     first, again = {"role": "user", "content": "A", "id": "1"}, {"role": "user", "content": "B", "id": "1"}
     assert [m.text for m in read_messages([first, ("ai", "said"), again])] == ["B", "said"]
     assert merge_messages([first], None) == [first]

@@ -95,7 +95,7 @@ async def test_chat_openai_is_used_if_a_private_method_has_changed(
         assert len(made) == 1
 
 
-async def test_no_call_goes_through_the_sdk(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_our_calls_do_not_go_through_the_sdk(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     stub = start_stub()
     chat = (await open_chat_model("openai:stub-a")).chat
     with calls_of_the_sdk(monkeypatch) as made:

@@ -36,7 +36,7 @@ def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | 
 
 
 def small_debate(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
-    """A small debate that repeats a round; this router follows the comparison of the answers."""
+    """A small debate that repeats a round; ``router`` follows the comparison of the answers."""
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
@@ -168,7 +168,7 @@ async def test_a_runtime_keeps_langgraphs_fields() -> None:
     assert seen == [(store, 7)]
 
 
-async def test_a_router_that_returns_an_unknown_node_is_an_error() -> None:
+async def test_a_router_that_returns_a_node_outside_its_path_map_is_an_error() -> None:
     graph = small_debate(router=lambda state: "close_the_debate").compile(name="ring")
     with pytest.raises(ValueError, match="to close_the_debate, which is not in the edge's path_map"):
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)

@@ -145,7 +145,7 @@ VECTORS = st.lists(st.floats(-10, 10), min_size=3, max_size=3).filter(lambda v: 
 
 
 @given(VECTORS, st.lists(VECTORS, max_size=5), VECTORS)
-def test_novelty_is_bounded_and_falls_as_the_pool_grows(
+def test_novelty_is_bounded_and_never_rises_as_the_pool_grows(
     vector: list[float], pool: list[list[float]], more: list[float]
 ) -> None:
     found = novelty(vector, pool)

@@ -25,7 +25,7 @@ def votes(groups: Sequence[int | None]) -> list[Vote]:
 
 
 def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None, tie: Tie = "first") -> int | None:
-    """The group of the winning vote, which must be the first vote of that group."""
+    """The group of the winning vote, which must be the first vote of that group; None if no vote wins."""
     given = votes(groups)
     won = majority(given, weights, tie)
     if won is None:

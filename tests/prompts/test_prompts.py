@@ -54,7 +54,7 @@ TEMPLATE = "Do it.\n---\n{claim}"
 
 
 class Recorder(Speaker):
-    """A speaker that records prompts. Its first statement and final answers are the given text; others are random."""
+    """A speaker that records prompts. Its first statement and final answers are the given text; the rest is random."""
 
     def __init__(self, text: str) -> None:
         super().__init__("somebody", ChatModel("fake:1", FakeChatModel(), Endpoint("fake", "")))

@@ -1,4 +1,4 @@
-"""Fixtures: HTTP servers on loopback, and an empty home folder for one test."""
+"""Shared by these tests: HTTP servers on loopback, an empty home folder, and an encoder without a model."""
 
 from __future__ import annotations
 

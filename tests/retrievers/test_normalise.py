@@ -169,6 +169,6 @@ async def test_results_of_other_sources_are_kept_if_some_fail() -> None:
         await search_all([(Source("a", UserError("wrong key", kind="authentication")), "bridge")], Rules(1))
 
 
-def test_more_results_are_requested_than_kept() -> None:
+def test_more_results_are_requested_than_kept_up_to_a_maximum() -> None:
     assert [pieces_to_request("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
     assert pieces_to_request("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

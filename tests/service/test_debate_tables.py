@@ -1,4 +1,4 @@
-"""The service's tables in Postgres: the user, the worker and the documents of each debate; and older tables."""
+"""The service's tables in Postgres: the user, the worker and the documents of each debate; keys; older tables."""
 
 from __future__ import annotations
 

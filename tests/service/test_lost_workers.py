@@ -1,4 +1,4 @@
-"""Workers that are killed or stopped at the worst moment: the document of every ended run is stored once."""
+"""Workers that are killed or stopped, runs whose end or lease is lost: each debate is listed once, as done."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ async def test_the_page_continues_if_its_web_process_is_killed(page: Page, watch
     assert len(watched.stub.prompts()) - before == CALLS
 
 
-def test_workers_have_metrics(watched: Service, receiver: Receiver) -> None:
+def test_workers_have_metrics_and_send_spans(watched: Service, receiver: Receiver) -> None:
     with watched.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "MARKED: terns dive."}}
         bob.post("/runs/wait", json={**asked, "context": {"model": SETTINGS["model"]}}).raise_for_status()

@@ -105,7 +105,7 @@ def test_a_repeated_request_is_one_debate(service: Service) -> None:
     assert len(ids) == 1
     assert ask("bob", "worker-2") in ids
     assert ask("ann", "page") not in ids
-    assert len([one for one in service.stub.prompts() if "Salt is sweet." in one]) == 2
+    assert len([one for one in service.stub.prompts() if "Salt is sweet." in one]) == 2  # Bob's and Ann's
 
 
 def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Service, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_log_has_the_debates_id_and_no_content(locked: Server) -> None:
     assert "MARKED" not in locked.log()
 
 
-def test_the_token_for_metrics_is_refused_on_other_routes(locked: Server) -> None:
+def test_metrics_need_a_token_and_their_own_token_opens_no_other_route(locked: Server) -> None:
     for headers in ({}, {"authorization": "Bearer another-token-altogether"}):
         assert locked.refused("/metrics", headers=headers)[0] == 401
         assert locked.refused("/metrics?format=json", headers=headers)[0] == 401

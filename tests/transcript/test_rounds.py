@@ -71,7 +71,7 @@ async def test_reasons_of_tool_mad_for_disputed_then_unstable_rounds(start_stub:
         "The debate stops: stable_consensus.",
     )
     first, second, third = output[0]["round_log"]
-    assert "scores" not in first  # the gate was not reached
+    assert "scores" not in first  # without an agreement, no scores are needed
     assert [record["scores"]["rag"]["faithfulness"] for record in (second, third)] == [0.0, 1.0]
     assert [[vote["answer"] for vote in record["votes"]] for record in (first, third)] == [
         ["SUPPORTS", "REFUTES"],

@@ -152,7 +152,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page of a browser; fails at the end if foreign code ran in it, or a script had an error."""
+    """A page of a browser; fails at the end if foreign code ran or was blocked in it, or a script had an error."""
     faults: list[str] = []
     page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.on("pageerror", lambda error: faults.append(str(error)))

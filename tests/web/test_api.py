@@ -104,7 +104,9 @@ async def test_after_a_cancelled_run_the_thread_takes_another_run(server: Server
 
 
 @pytest.mark.parametrize(("strategy", "left"), [("interrupt", ["interrupted", "success"]), ("rollback", ["success"])])
-async def test_a_second_run_replaces_the_first(client: LangGraphClient, strategy: Any, left: list[str]) -> None:
+async def test_a_second_run_is_rejected_or_replaces_the_first(
+    client: LangGraphClient, strategy: Any, left: list[str]
+) -> None:
     thread = (await client.threads.create())["thread_id"]
     await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW)
     with pytest.raises(ConflictError):
@@ -215,7 +217,9 @@ async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
         assert message in fault.content[0].text
 
 
-async def test_a_chat_continues_on_its_thread(server: Server, client: LangGraphClient) -> None:
+async def test_a_chat_continues_on_its_thread_and_another_agent_is_answered(
+    server: Server, client: LangGraphClient
+) -> None:
     thread = (await client.threads.create())["thread_id"]
     for number, claim in enumerate((CLAIM, "Bees make honey."), 1):
         state: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}

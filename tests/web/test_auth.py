@@ -26,7 +26,7 @@ RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context
 
 @pytest.fixture(scope="module")
 def server_with_auth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of our graphs and our page, with a user's ``Auth`` object."""
+    """A server of our graphs and our page, with the documentation's ``Auth`` object."""
     yield from run_server(tmp_path_factory.mktemp("owned"), CONFIG)
 
 

@@ -62,7 +62,7 @@ run()
 """
 
 
-def test_a_server_without_the_function_says_what_to_do() -> None:
+def test_if_langgraphs_server_lacks_the_patched_function_the_error_says_what_to_do() -> None:
     code, out, err = run_forked(WITHOUT_FUNCTION, "serve", "--port", str(free_port()))
     last = err.splitlines()[-1]
     assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), err

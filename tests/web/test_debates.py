@@ -65,7 +65,7 @@ MOMENT = "20260101T000000-"
         *(MOMENT + "0" * 32 + end for end in ("\n", "/../../secret", "0")),
     ],
 )
-def test_only_ids_reach_the_disk(own_home: Path, id: str) -> None:
+def test_an_invalid_id_reaches_no_file(own_home: Path, id: str) -> None:
     (own_home / "debates").mkdir()
     (own_home / "secret.json").write_text("{}")
     for reach in (debates.load, debates.delete, debates.path_of):

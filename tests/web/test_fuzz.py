@@ -70,7 +70,7 @@ COMMAND = object_schema(["id", "method", "params"], id={"type": "integer"}, meth
 ASSISTANT = object_schema(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
 THREAD = object_schema(["thread_id"], thread_id={"type": "string", "format": "uuid"})
 BODIES = {"/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
-"""The bodies of our routes."""
+"""The schemas of bodies of our routes; the other routes get any JSON."""
 CHECKED = {
     "/runs/wait": RUN,
     "/runs/batch": {"type": "array", "items": {"anyOf": [RUN, {}]}, "maxItems": 3},
@@ -78,7 +78,7 @@ CHECKED = {
     "/threads/{id}/commands": COMMAND,
     "/assistants": ASSISTANT,
 }
-"""The server's routes whose bodies we check."""
+"""The routes of LangGraph's server whose bodies we check, with the bodies' schemas."""
 
 
 def operation(path: str, body: Schema | None) -> Schema:

@@ -156,7 +156,7 @@ def test_the_api_docs_load_no_other_origin(locked: Server) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "moot.lan", ""])
-def test_a_server_on_a_public_address_needs_a_valid_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_a_server_that_other_machines_can_reach_needs_a_valid_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.delenv("MOOT_TOKEN", raising=False)
     with pytest.raises(UserError, match="set MOOT_TOKEN to a token of at least 16 characters"):
         check_token(host)

@@ -25,12 +25,12 @@ UNFOLD = "document.querySelectorAll('details:not(.menu)').forEach((one) => (one.
 WIDTH = "document.documentElement.scrollWidth"
 LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), (1440, "dark")]
 COLOURS_BY_WIDTH = ("home", "list", "batch")
-"""The states in which a narrow screen has colours of its own: they are shown in all looks, others in the first two."""
+"""The states whose colours differ on a narrow screen: they are checked in all `LOOKS`, others in the first two."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def axe_page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page whose policy allows axe-core."""
+    """A page without its content security policy, which would block axe-core."""
     pytest.importorskip("axe_playwright_python", reason="needs the package axe-playwright-python")
     context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
     context.set_default_timeout(60_000)

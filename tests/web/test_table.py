@@ -295,7 +295,7 @@ def restarted(
         next(scenario, None)
 
 
-def test_debates_of_a_stopped_server_continue(restarted: Restarted) -> None:
+def test_a_debate_of_a_stopped_server_can_be_resumed(restarted: Restarted) -> None:
     restarted.finish(debate_under_way)
 
 

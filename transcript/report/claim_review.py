@@ -26,7 +26,8 @@ def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
         url: the address of the page that shows the review.
 
     Raises:
-        UserError: no publisher, an invalid web address, a debate without a verdict, or one about a question.
+        UserError: no publisher, an invalid web address, a debate without a verdict or about a question, or a document
+            with inconsistent parts.
     """
     check_publisher(publisher, url)
     with checked_parts():

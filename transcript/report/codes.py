@@ -55,7 +55,7 @@ SPELLINGS = {
     **dict.fromkeys((label.casefold() for label in UNSETTLED), "nee"),
     **dict.fromkeys(MIXED, "con"),
 }
-"""Maps labels to kinds; all other labels are shown unchanged."""
+"""Maps labels, in lower case and with spaces for underscores, to kinds; all other labels have the kind ``text``."""
 
 
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
@@ -75,7 +75,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
 
 def answer_word(kind: str, answer: str | None) -> str:
-    """The text of a chip: the kind's word, else the answer itself."""
+    """The text of a chip: the kind's word, else the answer itself (``MOSTLY_TRUE`` as ``MOSTLY TRUE``)."""
     if kind != "text":
         return ANSWERS[kind].word
     return (answer or "").replace("_", " ") if re.fullmatch(r"[A-Z_]+", answer or "") else answer or ""

@@ -29,7 +29,7 @@ from moot.transcript.report.names import Names
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
-"""Systems that tell an agent to argue against the claim; in others, all agents answer freely."""
+"""Systems that tell an agent to argue against the claim; in others, all agents may give the same answer."""
 NO_EDITOR = "No editor has reviewed it."
 NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
@@ -65,7 +65,7 @@ class Verdict:
 class Group:
     """Quotes under a heading; ``placeholder`` replaces them if there are none.
 
-    ``on_paper`` is how many of them fit on the first page of A4.
+    ``on_paper`` is how many quotes are on the first page of A4.
     """
 
     heading: str
@@ -333,7 +333,10 @@ def quoted_by(one: SourceQuote, names: Names) -> str:
 
 
 def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
-    """Dissents: a sentence, and the chip, the agent and the reason of each."""
+    """Dissents: a text, and the chip, the agent and the reason of each.
+
+    The text tells how answers changed, or that there are no dissents; it may be empty.
+    """
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [
@@ -365,7 +368,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
 
 
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
-    """The changes of answers: agent, round, the agents heard, and quotes that were new."""
+    """The changes of answers: agent, both answers, round, who had given the new answer before, and new quotes."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
     sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:

@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass
 class Row:
-    """An agent, facts about it, and a cell for each column."""
+    """An agent with facts about it, or an answer if there are many agents; and a cell for each column."""
 
     who: str
     about: str
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass
 class Timeline:
-    """The answers by round; ``why`` has a sentence for each column: why the debate continued or ended."""
+    """The answers by round; ``why`` says for each column why the debate continued or ended (empty for the decision)."""
 
     columns: list[str]
     rows: list[Row]
@@ -85,7 +85,7 @@ class Part:
 
 
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
-    """The answers in each round, and why another round followed; None for fewer than two answers."""
+    """The answers in each round, and why another round followed; None for fewer than two answers and decisions."""
     answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
     judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
     judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
@@ -174,7 +174,7 @@ def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: b
 
 
 def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -> list[str]:
-    """The scores of a round that are below their thresholds."""
+    """The scores of a round that are below their thresholds or not known."""
     found = []
     for agent, scores in (record.get("scores") or {}).items():
         for metric in METRICS:

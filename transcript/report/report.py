@@ -54,7 +54,7 @@ SHOWN_ELSEWHERE = (
     "single_origin",
 )
 LONGEST_TITLE = 120
-"""Maximum length of a claim in the page's title, in characters."""
+"""Maximum length of a claim in the page's title, and of the words of a search for past debates, in characters."""
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def _citation_check(sources: Sources) -> str:
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
-    """Warnings not shown at the verdict, and those on replaced sources, each once: its words, details, and count."""
+    """Warnings not shown at the verdict, or on replaced or failed sources, each once: its words, details, and count."""
     beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
-"""Maximum size of a batch's claims with their texts, in bytes."""
+"""Maximum size of a request's body, such as a batch's claims with their texts, in bytes."""
 MOST_LISTED = 20
 """Maximum number of batches in the list."""
 
@@ -173,7 +173,7 @@ async def download_table(request: Request) -> Response:
 
 
 async def download_reports(request: Request) -> Response:
-    """A batch's table and the reports of its finished debates, as a ZIP file."""
+    """A batch's table and the reports of its debates so far, as a ZIP file."""
     batch = await _find_batch(request.path_params["id"], request)
     rows, base = await _rows_with_outcomes(batch), str(request.base_url).rstrip("/")
     archive = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.running_batch(batch.id), base))

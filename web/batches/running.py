@@ -205,7 +205,7 @@ class Batches:
         await found[1]
 
     async def resume(self) -> None:
-        """Resumes the batches that a stop of the server interrupted."""
+        """Resumes the batches that a stop of the server interrupted; none if the server has users."""
         if has_users():
             return
         for id in await run_in_threadpool(storage.ids):
@@ -217,7 +217,7 @@ class Batches:
                 log.error("The batch %s cannot continue: %s", id, error.detail)
 
     async def close(self) -> None:
-        """Interrupts running batches when the server ends; they continue at its next start."""
+        """Interrupts running batches when the server ends; `resume` continues them at its next start."""
         tasks = [task for _, task in self.running.values()]
         for task in tasks:
             task.cancel()

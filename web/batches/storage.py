@@ -126,7 +126,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
 
     Raises:
         UserError: a claim is not valid, there are none or too many, or the folder cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
         raise UserError(
@@ -159,7 +159,7 @@ def store_batch(batch: Batch) -> None:
 
     Raises:
         UserError: it was deleted, or it cannot be written.
-        WorldError: the disk is full.
+        WorldError: the disk is full or fails.
     """
     folder = folder_of(batch.id)
     try:
@@ -191,7 +191,7 @@ def jobs(batch: Batch) -> list[Job]:
     """The debates of a batch, in the order of its claims.
 
     Raises:
-        UserError: the file of claims was changed, and has a row that is not valid.
+        UserError: the batch was deleted, or its file of claims was changed and has a row that is not valid.
     """
     return [job_of(batch, row) for row in _rows(folder_of(batch.id) / CLAIMS)]
 

@@ -93,7 +93,7 @@ def describe_batch(
 
 
 def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
-    """An estimate of the time for the remaining rows, from finished ones; empty if no rows are left or finished."""
+    """An estimate of the time for the remaining rows, from finished ones; empty if none is left or none is finished."""
     took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
     statuses = Counter(one["status"] for one in entries)
     rows = statuses["next"] + statuses["running"] / 2  # on average, half of a running row is done

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
-from moot.core.files import write_atomically
+from moot.core.files import write_atomically, write_error
 from moot.graphs._registry import descriptions
 from moot.web.caller import DATABASE
 from moot.web.guard import lowercase_names
@@ -48,7 +48,7 @@ def write_config(folder: Path) -> Path:
         The path for ``AEGRA_CONFIG``.
 
     Raises:
-        UserError: the folder cannot be written.
+        UserError, WorldError: the folder cannot be written.
     """
     graphs = {}
     try:
@@ -65,7 +65,10 @@ def write_config(folder: Path) -> Path:
         # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": MINUTES}},
     }
-    write_atomically(folder / FILE, json.dumps(config, indent=2) + "\n")
+    try:
+        write_atomically(folder / FILE, json.dumps(config, indent=2) + "\n")
+    except OSError as error:
+        raise write_error(folder / FILE, error) from error
     return folder / FILE
 
 

@@ -43,7 +43,7 @@ DAY = "now() - interval '1 day'"
 
 @dataclass(frozen=True)
 class Spending:
-    """A user's usage in the last 24 hours: requested debates, tokens, USD, and number of debates of unknown price."""
+    """A user's usage in the last 24 hours: requested debates, tokens, USD, and the number of unknown costs."""
 
     debates: int
     tokens: int

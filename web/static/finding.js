@@ -134,7 +134,7 @@ class Finding {
     const { claims, left_out: left = [], dropped = [], unread = [], parts = [], date } = values;
     const problems = [];
     if (unread.length) problems.push(`${unread.length} of ${parts.length} parts could not be read by the model.`);
-    if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, because the text does not support it" : "claims were dropped, because the text does not support them"}.`);
+    if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped: the text does not support it, or it cannot be used" : "claims were dropped: the text does not support them, or they cannot be used"}.`);
     const some = left.map((one) => ({ ...one, claim: one.quote, date, ticked: false, left: true }));
     const told = !date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
     return { source: nameOf(this.read), url: this.read.url ?? "", request, claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
