@@ -230,7 +230,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
     ceilings = {name: wanted[name] for name in named & changeable if name in wanted}
     if differ := sorted(name for name in named - changeable if wanted.get(name) != earlier.settings.get(name)):
         raise UserError(
-            f"The unfinished debate of this input has other values of {', '.join(differ)}. Leave these settings out to "
+            f"The debate to resume has other values of {', '.join(differ)}. Leave these settings out to "
             "resume it, or leave out --resume to start another debate.",
             kind="invalid_setting",
         )

@@ -62,7 +62,7 @@ async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T
 
 
 def load_alone(load: Callable[[str], T], name: str) -> T:
-    """Loads a model while no other is loaded. Blocking.
+    """Loads a model; a process loads one at a time. Blocking.
 
     A failure is remembered, except for folders of this machine and missing packages.
 
@@ -77,7 +77,7 @@ def load_alone(load: Callable[[str], T], name: str) -> T:
         try:
             return load(name)
         except UserError as error:
-            if error.kind != "missing_package":  # fails at once, and can be installed meanwhile
+            if error.kind != "missing_package":  # such an error is not remembered: the package may be installed later
                 _failures[load, name] = time.monotonic(), error
             raise
 

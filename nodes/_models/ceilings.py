@@ -397,7 +397,7 @@ class Ceilings:
         return self._available()
 
     def elapsed(self) -> float:
-        """Seconds since the debate started or was resumed after a wait."""
+        """Seconds since the debate started, or was resumed after it waited for a person."""
         return time.monotonic() - self._started
 
     def _deadline(self, deciding: bool) -> float:

@@ -116,7 +116,7 @@ def to_answer(state: DebateState) -> Send | str:
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The placeholder ``steps``: thoughts, searches, results, the last text and the fault of the answer, if any."""
+    """The placeholder ``steps``: thoughts, searches, results, the last text, and why this text is no usable answer."""
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
     blocks += [as_data("thought", last)] if last else []

@@ -44,7 +44,7 @@ async def open_alike(name: str) -> Alike:
 
 
 def with_local_parts(value: Any, models: dict[str, str]) -> Any:
-    """A plan's values with local models and sources; ``models`` maps each model to its replacement."""
+    """A plan's values with local models and sources; each model's replacement is added to ``models``."""
     if isinstance(value, Mapping):
         return {key: with_local_parts(one, models) for key, one in value.items()}
     if isinstance(value, list):

@@ -124,9 +124,9 @@ def full_trial() -> list[Rule]:
     """Rules for a trial with every kind of event.
 
     Twelve pieces are found before the debates. B (its weight is exactly 0.5) and J are disputed; C (exactly 0.1) and B6
-    are discarded. In the primary debate K, A8 (exactly new enough), L, M, N, A7 and O join the record; K9 and L9 are
-    too similar to K and L. The switched debate starts without these: K, P and Q join the record, and also M8, because M
-    was not found there.
+    are discarded. In the primary debate K, A8 (exactly new enough), L, M, N, A7 and O join the record, and R in a third
+    round; K9 and L9 are too similar to K and L. The switched debate starts without these pieces. In it K, P and Q join
+    the record, and M8, too, because M was not found there.
     """
     reflections = [
         r

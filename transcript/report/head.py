@@ -258,7 +258,7 @@ def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def failed_source(warning: Mapping[str, Any]) -> str:
-    """The source that failed, as a sentence; the record has the cause."""
+    """A sentence that the source could not be searched; the report's section "The record" has the cause."""
     name = source_words(str(warning["detail"]).partition(": ")[0])
     return f"{name[:1].upper()}{name[1:]} could not be searched."
 
