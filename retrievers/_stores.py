@@ -376,6 +376,11 @@ class ServerCollection:
         with self._store.errors(self._collection.name):
             self._collection.upsert(**rows)
 
+    def delete(self, *, ids: list[str]) -> None:
+        """Deletes passages."""
+        with self._store.errors(self._collection.name):
+            self._collection.delete(ids=ids)
+
     def get(self, *, include: list[str], **options: Any) -> Any:
         """Passages by id, source or position."""
         with self._store.errors(self._collection.name):

@@ -240,7 +240,10 @@ def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.
 
 
 def merge_values(values: Any, more: Mapping[str, Any]) -> Any:
-    """A request's values merged with ours. A value that is not an object stays, and the server refuses it."""
+    """A request's values merged with ours, which take precedence.
+
+    If ours is an object and the request's is not, the request's value stays, so that the server refuses it.
+    """
     if not isinstance(values, dict):
         return values
     both = {

@@ -332,7 +332,8 @@ def _add_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -
         chosen = [article["abstract"][part["sent_index"]] for part in record.fields["evidence_set"]]
         fields = {**record.fields, "title": article.get("title"), "sentences": " ".join(chosen)}
     except (LookupError, TypeError) as error:
-        raise invalid(record.where, "its sentences are not in corpus.json. Take both files from one release.") from error
+        why = "its sentences are not in corpus.json. Take both files from one release."
+        raise invalid(record.where, why) from error
     return replace(record, fields=fields)
 
 

@@ -110,8 +110,8 @@ def _label_statistic(gold: Sequence[str], given: Sequence[str | None], score: Ca
 def mean_over_items(observations: Sequence[Observation], values: Sequence[float | None]) -> Interval:
     """The mean of the observations' values with its interval; an item of several runs counts as one item.
 
-    The interval is Wilson's if each item occurs once and is right or wrong, else the bootstrap's. Both respect groups of
-    items: see `clustered_wilson` and `cluster_bootstrap`.
+    The interval is Wilson's if each item occurs once and is right or wrong, else the bootstrap's. Both respect groups
+    of items: see `clustered_wilson` and `cluster_bootstrap`.
     """
     by_item: dict[str, list[float | None]] = {}
     for observation, value in zip(observations, values, strict=True):

@@ -48,7 +48,7 @@ async def all_agree(
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The final answer from debaters' last answers (S4 3.2.2, Eq. 6): one call. It must be one of these answers.
+    """The final answer, one of the debaters' last answers (S4 3.2.2, Eq. 6), by one call.
 
     If the reply has none of these answers (`same_answer`), the call is made once more.
 

@@ -135,7 +135,7 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 
 
 def fold_label(text: str) -> str:
-    """A text normalised for comparing labels: lower case, one kind of dash and of space, no marks around it."""
+    """A text normalised for comparing labels: lower case, single spaces (also for dashes), and no marks around it."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 

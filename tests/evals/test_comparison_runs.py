@@ -40,7 +40,7 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
     assert row["majority"] == 3 / 4  # right on a, b and c; for d, most runs said SUPPORTS
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing run could have been
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # without d: the last run lacks it, and no other was right
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
 

@@ -403,8 +403,8 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()
-    count_prompt("openai:m", 3_000, 1_000)  # the first reply corrects the estimate
-    count_prompt("openai:m", 3_000, 900)
+    count_prompt("openai:m", 3_000, 1_000)  # as estimated
+    count_prompt("openai:m", 3_000, 900)  # this count changes the estimate and ends the margin
     ceilings.release_reservation(first, Spend(1_000, 0, 1), 0.1)
     assert (await second).spend.tokens < 1_500
 

@@ -97,7 +97,7 @@ def test_evidence_without_a_rank_is_ordered_by_words_shared_with_the_claim() -> 
     assert ids_shown(made)[-1] == "p10"
     assert "two bells" in made.texts[0].partition("p10")[2]
     assert made.ids == [f"p{n}" for n in range(3, 10)]
-    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)  # a search's rank comes first
+    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)  # a search's rank counts
 
 
 def test_cited_evidence_is_dropped_last() -> None:

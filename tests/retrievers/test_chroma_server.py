@@ -14,6 +14,7 @@ from moot.core.lazy import imported
 from moot.retrievers import MootError, UserError, index_passages, known_corpora, open_encoder, open_retriever
 from moot.retrievers._corpus import DEMO_CORPORA, all_passages, corpus_state, read_manifest
 from moot.retrievers._encoders import vectors_of
+from moot.retrievers._files import read_passages
 from moot.retrievers._stores import server_api
 
 from tests.chroma_server import running_chroma
@@ -79,6 +80,14 @@ async def test_a_corpus_on_a_server_is_seen_from_another_home_and_kept_apart_fro
     assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
     monkeypatch.setenv("MOOT_CHROMA_URL", chroma)
     assert await is_found("everywhere", 1050)
+
+
+async def test_a_shorter_version_of_a_document_replaces_the_longer_on_a_server(chroma: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    file.write_text("It opened in 1869.\n\nIt has no locks.")
+    assert (await index_passages("reports", read_passages(file))).passages == 2
+    file.write_text("It opened in 1869.")
+    assert (await index_passages("reports", read_passages(file))).passages == 1
 
 
 async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:

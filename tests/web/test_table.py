@@ -190,7 +190,8 @@ def waiting_question(stub: StubEndpoint) -> Scenario:
     )
     with closing(sqlite3.connect(server.folder / "home" / "threads.sqlite")) as file, file:
         file.execute(copied, ("of another server", str(uuid6()), thread))
-        assert file.execute(copied, ("forgotten", "10" + str(uuid6())[2:], thread)).rowcount == 1  # an old one
+        old = "10" + str(uuid6())[2:]  # the first digits of a checkpoint's id are its time
+        assert file.execute(copied, ("forgotten", old, thread)).rowcount == 1
     server = yield
     assert listed_debates(server, "waiting", claim) == [row]
     with closing(sqlite3.connect(server.folder / "home" / "threads.sqlite")) as file:

@@ -39,7 +39,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return forgotten
 
 
-def test_the_oldest_threads_that_do_not_wait_are_removed_for_size_and_all_for_age(unlisted: list[str]) -> None:
+def test_pruning_by_size_spares_waiting_threads_and_pruning_by_age_does_not(unlisted: list[str]) -> None:
     row: Any = SimpleNamespace(status="waiting", updated=0.0)
 
     async def run() -> None:
