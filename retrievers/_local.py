@@ -283,7 +283,7 @@ class LexicalIndex:
     Args:
         corpus: the corpus's name, for errors.
         texts: one text per passage.
-        k1: how much further occurrences of a word count; if it is 0, only the first counts.
+        k1: how strongly repetitions of a word count; if it is 0, only its first occurrence counts.
         b: how strongly long texts are penalised, from 0 to 1.
         stem: whether words are compared by their stems (Porter's second algorithm).
     """

@@ -58,7 +58,7 @@ def day_of(element: Element | None) -> str | None:
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # the later year of "1998 Dec-1999 Jan": then all of it was published
+        return years[-1] if years else None  # the later year of "1998 Dec-1999 Jan", when the whole issue was published
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year

@@ -153,7 +153,7 @@ class StubEndpoint:
         return self._lines("calls.jsonl")
 
     def prompts(self, model: str = "") -> list[str]:
-        """The prompts of models whose names contain this text, one text per request."""
+        """The prompts sent to models whose names contain ``model``, one string per request."""
         sent = [p for p in self._lines("prompts.jsonl") if model in p["model"]]
         return ["\n".join(m["content"] or "" for m in p["messages"]) for p in sent]
 

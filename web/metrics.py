@@ -15,14 +15,17 @@ METRICS = "/metrics"
 
 
 class Metrics:
-    """Middleware that answers `METRICS` itself, because LangGraph's route does not ask its ``Auth`` object."""
+    """Middleware that answers `METRICS` itself, except in JSON.
+
+    LangGraph's route does not ask its ``Auth`` object; `moot.web.login` checks the token of both.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self.metrics = make_asgi_app()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers, or passes the request on."""
+        """Answers a request for metrics; passes all other requests, also those for JSON, on."""
         ours = scope["type"] == "http" and scope["path"] == METRICS and b"format=json" not in scope["query_string"]
         await (self.metrics if ours else self.app)(scope, receive, send)
 

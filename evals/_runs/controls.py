@@ -130,7 +130,7 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         debate = await debates.for_sample(sample.sample_id)
         if debate is None:
-            raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
+            raise DebateFailed("unknown_budget: the debate itself has no outcome on this sample")
         try:
             matching = matched.settings(debate, equal)
         except UserError as error:

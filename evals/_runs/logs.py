@@ -223,7 +223,7 @@ def damaged(place: str, error: Exception) -> UserError:
     else:
         reason = " ".join(repr(error).split())
     return UserError(
-        f"{place}: its samples are not in moot's format ({clean(reason)[:200]}). Run this evaluation again with this "
+        f"{place}: it is not in moot's format ({clean(reason)[:200]}). Run this evaluation again with this "
         "version of moot, or leave the log out.",
         kind="invalid_file",
     )

@@ -1,4 +1,4 @@
-"""Measures of debates other than their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
+"""Measures of debates, from result documents: the consistency of MADKE (S4), and CortexDebate's figures of rounds (S3).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports its figures per
 question, so the figure of several documents is their mean.

@@ -163,7 +163,7 @@ def _spelling_tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def normal_option(text: str) -> str:
-    """A text normalised for comparing options: NFKC, lower case, single spaces, no Markdown around it."""
+    """A text normalised for comparing options: NFKC, lower case, single spaces, no `*`, backquote or `$` around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 

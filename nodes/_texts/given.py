@@ -48,7 +48,7 @@ _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", def
 
 @contextmanager
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """Context manager: a debate started inside it has this evidence from its start, like texts given with the claim.
+    """Context manager: a debate without ``given`` that starts inside it begins with the active pieces of this evidence.
 
     Args:
         evidence: evidence of the outer debate.

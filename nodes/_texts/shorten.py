@@ -297,9 +297,9 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """Finds the maximum bytes of a text of reasons that saves ``over`` bytes in all, or as many as possible.
+    """Finds the limit in bytes for each text of reasons that saves ``over`` bytes in all, or as many as possible.
 
-    Returns this maximum, the bytes saved, and the number of texts cut.
+    Returns this limit, the bytes saved, and the number of texts cut.
     """
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
     longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0

@@ -99,5 +99,4 @@ async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls
     monkeypatch.setattr(loop, "call_soon", count_and_schedule)
     for task in [asyncio.Task(call(), loop=loop) for _ in range(calls)]:
         await task
-    # Python's own tasks call the loop from C, so the test counts the futures that wake a task.
     assert steps <= 4 * calls

@@ -261,7 +261,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 
 
 def bomb(coding: str) -> bytes:
-    """A gigabyte of spaces or of comment lines, compressed; the checksum at the end is left out."""
+    """A gigabyte of spaces, or of comment lines and spaces, compressed; the checksum at the end is left out."""
     pack = zlib.compressobj(9, wbits={"gzip": 31, "deflate": 15}[coding.split()[0]])
     piece = b" " * 2**20 if "lines" not in coding else b": \n" * 2**18 + b" " * 2**18
     first, second = (pack.compress(piece) + pack.flush(zlib.Z_FULL_FLUSH) for _ in range(2))

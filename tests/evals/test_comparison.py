@@ -362,21 +362,24 @@ def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
     assert thresholds_table(study(tmp_path / "none", b=(CONTROL, {}))) is None
 
 
-def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
-    def known(task: str, *turns: dict[str, Any]) -> list[Any]:
+def test_an_unknown_faithfulness_is_left_out_if_the_answer_needs_no_evidence() -> None:
+    def has_faithfulness(task: str, *turns: dict[str, Any]) -> list[Any]:
         document = debate(S, *[["A"]] * len(turns), task="fever") | {"task": {"kind": task, "labels": []}}
         scores = {"scores": {"faithfulness": None, "answer_relevance": 0.9}}
         document["turns"] = [old | scores | new for old, new in zip(document["turns"], turns, strict=True)]
         return ["faithfulness" in one.scores for one in scored_answers(document)]
 
-    assert known("labels", {"query": None, "evidence_ids": []}) == [False]
-    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
-    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # the debater searched in the first round
+    assert has_faithfulness("labels", {"query": None, "evidence_ids": []}) == [False]
+    assert has_faithfulness("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
+    assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [
+        True,
+        True,
+    ]  # the debater searched in the first round
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
-    # The first answer has no statements, the second has no score.
-    assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
+    # The first answer has no statements from the evidence; the second score is unknown for another reason.
+    assert has_faithfulness("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
     measured = {"query": None, "scores": {"faithfulness": 0.5}}
-    assert known("labels", measured) == [True]
+    assert has_faithfulness("labels", measured) == [True]
     assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # it failed before it read its task
 
 

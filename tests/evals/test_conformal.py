@@ -241,7 +241,7 @@ def test_fitting_on_a_sample_that_is_not_in_moots_format_is_refused(tmp_path: Pa
     log = write_log(
         tmp_path, "log", {"1": debate("SUPPORTS") | {"turns": None}}, {"1": "SUPPORTS"}, graph="rag", parts=parts
     )
-    with pytest.raises(UserError, match="log.eval: its samples are not in moot's format"):
+    with pytest.raises(UserError, match="log.eval: it is not in moot's format"):
         fit_logs([log], 0.1)
 
 

@@ -164,7 +164,7 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path, "foreign", {"1": debate("SUPPORTS")}, GOLD, benchmark=None)
     (tmp_path / "cut.eval").write_bytes(good.read_bytes()[:900])
     plain = write_log(below, "2026-01-01T00-00-00_fever_x", {"1": debate("SUPPORTS")}, GOLD, ending="json")
-    for other in ("logs", "eval-set"):  # other files of the folder
+    for other in ("logs", "eval-set"):  # files that are not logs
         (below / f"{other}.json").write_text("{}")
     [text, run], notes = read_logs(tmp_path, good, tmp_path / "cut.eval")  # each file once, however it was named
     assert (text.file, run.file) == (plain.name, "good.eval")
@@ -183,9 +183,9 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [{"turns": None}, {"calls": [{}]}, {"answer": ["REFUTES"]}, {"confidence": 2}])
-def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
+def test_a_document_with_an_invalid_field_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS"), "2": debate("REFUTES") | damage}, GOLD)
-    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not in moot's format") as caught:
+    with pytest.raises(UserError, match="log.eval, sample 2: it is not in moot's format") as caught:
         read_logs(path)
     assert caught.value.kind == "invalid_file"
 

@@ -300,7 +300,7 @@ def test_a_detectable_effect_has_the_target_power_and_halves_with_fourfold_items
     assert power(0.6 + effect, 0.6, n, discordant) == approx(0.8, abs=1e-6)
     more = minimum_detectable_effect(0.6, 4 * n, discordant)
     assert more is not None
-    assert effect / 2.3 < more < effect / 1.7  # with four times the items, half of the difference is detected
+    assert effect / 2.3 < more < effect / 1.7  # four times the items detect half the difference
 
 
 def test_no_effect_is_detectable_if_even_the_largest_possible_one_is_not() -> None:

@@ -140,7 +140,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
-        "origin_share": "Evidence was left out, because its origin had reached its share.",
+        "origin_share": "Evidence was left out, because its origin had its largest share of the evidence.",
         "premises_not_searched": "Not all premises were searched for.",
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",

@@ -158,7 +158,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
-        "left out, because its origin has reached its share": is_left_out(piece),
+        "left out, because its origin has its largest share of the evidence": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,

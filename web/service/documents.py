@@ -78,7 +78,7 @@ class Documents:
             before = cursor.fetchall()
             done = {id: by for id, status, by in before if status == "done"}
             if document["status"] != "done" and (own := [id for id, by in done.items() if by and by == run]):
-                return str(own[0])  # written by the worker that took over this run
+                return str(own[0])  # a worker that took over this run has already stored the finished document
             by_other_runs = [id for id, by in done.items() if by is None or by != run]
             id = f"{moment}-{secrets.token_hex(16) if by_other_runs else debate}"
             put(cursor, row_of(id, document, run))
