@@ -12,10 +12,10 @@ DEBATE_COLUMNS = (
     "decision",
     "error",
     "rounds",
-    "stop_reason",
     "calls",
     "tokens",
     "usd",
     "seconds",
     "warnings",
+    "stop_reason",
 )

@@ -14,6 +14,7 @@ from typing import Any
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import TableRow
 from moot.core.files import escape_formula, write_error
+from moot.core.words import count_with_noun
 from moot.retrievers._evidence import clean
 from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
 from rich.console import Console
@@ -62,7 +63,8 @@ class Summary:
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
         self.complete += len(done) == len(row.outcomes)
         self.unanswered += sum(one["answer"] is None for one in done.values())
-        self.cut_short += sum(one.get("stop_reason") == "budget_exhausted" for one in done.values())
+        answered = [one for one in done.values() if one["answer"] is not None]
+        self.cut_short += sum(one.get("stop_reason") == "budget_exhausted" for one in answered)
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
             if outcome is not None and outcome["status"] != "done":
@@ -168,7 +170,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     for system, answers in summary.answers.items():
         counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
         console.print(Text(f"{system}: {clean(counts)}"))
-    unanswered = f"; {summary.unanswered:,} found no answer" if summary.unanswered else ""
+    unanswered = f"; {count_with_noun(summary.unanswered, 'debate')} found no answer" if summary.unanswered else ""
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
     text = f"{summary.complete:,} of {summary.rows:,} rows are done{unanswered}" + (f"; {lost}" if lost else "")
@@ -186,7 +188,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows are done"
         console.print(Text(f"{lead}: {why}.", style="yellow"), soft_wrap=True)
     elif summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
-        console.print(Text("Run the same command again to retry failed rows."))
+        console.print(Text("Run the same command again for the rows that failed or were not begun."))
 
 
 def _screen_table(rows: Sequence[TableRow], summary: Summary) -> Table:

@@ -131,7 +131,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     unfinished = repeated = attacked = 0
     for header in headers:
         if header.metadata.get("attack"):
-            attacked += sum(1 for _ in _samples_of(header))
+            attacked += sum(1 for _ in _samples_of(header, ()))
             continue
         for id, document, gold in _labelled_debates(header):
             if document is None or document["status"] != "done":
@@ -180,14 +180,14 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
         yield str(sample.id), document, [sample.target] if isinstance(sample.target, str) else list(sample.target)
 
 
-def _samples_of(header: Header) -> Iterator[tuple[Any, Mapping[str, Any] | None]]:
-    """Yield each sample of a log with its checked document.
+def _samples_of(header: Header, names: Sequence[str] = REPORT_FIELDS) -> Iterator[tuple[Any, Mapping[str, Any] | None]]:
+    """Yield each sample of a log, and these fields of its document.
 
     Raises:
         UserError: the log is damaged.
     """
     try:
         for sample, found in samples_in(header):
-            yield sample, None if found is None else checked_document(found, REPORT_FIELDS)
+            yield sample, None if found is None else checked_document(found, names)
     except (*UNREADABLE, TypeError, AttributeError) as error:
         raise damaged(str(header.path), error) from error

@@ -31,12 +31,12 @@ from moot.nodes._claims.state import (
     Step,
 )
 from moot.nodes._models.ceilings import SETTINGS
-from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import PlannedCall
+from moot.nodes._records.entries import Warned
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import open_budget, spent_against
-from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
+from moot.nodes._runtime.document import demo_model_warnings, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
 from moot.nodes._steps.reader import figures
@@ -450,15 +450,13 @@ def finish_node() -> Node:
         lost, seconds = run.session.cost_of_lost_calls(run.ceilings), round(run.ceilings.elapsed(), 3)
         spent = spent_against(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
         took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
-        warned = []
+        warned: list[Warned] = []
         if cut := sum(one["kind"] == BUDGET_EXHAUSTED for one in unread):
             detail = (
                 f"The budget did not allow for every part of the text: {cut} of {len(state['parts'])} were not read."
             )
             warned.append({"kind": BUDGET_EXHAUSTED, "where": "part", "detail": detail})
-        if any(call["model"] == EMBEDDED for call in state["calls"]):
-            detail = DEMO_MODEL_LINE.replace("verdicts are", "claims are")
-            warned.append({"kind": "demo_model", "where": "model", "detail": detail})
+        warned += demo_model_warnings(state["calls"], "claims")
         update: dict[str, Any] = {"status": run.session.finished, "usage": took, "error": error}
         return update | ({"warnings": warned} if warned else {})
 

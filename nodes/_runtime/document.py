@@ -106,12 +106,17 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
     warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
-    models = {call["model"] for call in state["calls"]}
-    if EMBEDDED in models:
-        warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
-    if any(model.startswith("fake:") for model in models):
-        warned.append({"kind": "demo_model", "where": "model", "detail": FAKE_MODEL_LINE})
+    known = [one["detail"] for one in state["warnings"]]  # an inner debate may have warned
+    warned += [warning for warning in demo_model_warnings(state["calls"]) if warning["detail"] not in known]
     return {**update, "warnings": warned} if warned else update
+
+
+def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
+    """Warnings that the built-in model or a fake model took part; ``results`` is the plural of what it returned."""
+    models = {call["model"] for call in calls}
+    lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
+    lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []
+    return [{"kind": "demo_model", "where": "model", "detail": line.replace("verdicts", results)} for line in lines]
 
 
 def shortened_prompt_warnings(calls: Sequence[Call]) -> list[Warned]:

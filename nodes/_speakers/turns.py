@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.types import Send
 from moot.nodes._models.chat_models import ModelChoice
-from moot.nodes._records.entries import GATE, Turn
+from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Settings
 from moot.nodes._runtime.state import DebateState
@@ -108,8 +108,8 @@ def check_unique_names(names: Iterable[str], reserved: Iterable[str]) -> None:
     Raises:
         ValueError: two speakers have the same name, or a speaker has a reserved name.
     """
-    names, reserved = list(names), {*reserved, GATE}
-    if reserved & set(names) or len(set(names)) < len(names):
+    names = list(names)
+    if set(reserved) & set(names) or len(set(names)) < len(names):
         raise ValueError(f"each speaker needs its own name, other than {', '.join(sorted(reserved))}: {names}")
 
 

@@ -371,10 +371,7 @@ def test_an_unknown_faithfulness_is_left_out_if_the_answer_needs_no_evidence() -
 
     assert has_faithfulness("labels", {"query": None, "evidence_ids": []}) == [False]
     assert has_faithfulness("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
-    assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [
-        True,
-        True,
-    ]  # the debater searched in the first round
+    assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [True, True]  # it searched in round 1
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
     # The first answer has no statements from the evidence; the second score is unknown for another reason.
     assert has_faithfulness("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]

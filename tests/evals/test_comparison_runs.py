@@ -80,7 +80,7 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
 
 
 def test_a_control_belongs_to_the_debate_that_its_key_names(tmp_path: Path) -> None:
-    """Two debates have one name, as settings changed between their runs. One control has only the name: it is ambiguous."""
+    """Two debates have one name, as settings changed between their runs; one control has only this name."""
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
     made = study(

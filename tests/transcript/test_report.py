@@ -246,12 +246,15 @@ async def test_a_debate_without_a_verdict_is_not_coloured_as_an_answer(change: d
 
 
 async def test_the_heading_says_whether_the_evidence_was_quoted() -> None:
-    headings = ("Supported by the evidence found", "Supported, but nothing was quoted")
-    document = with_evidence(await a_debate(), 1)
-    document |= {"answer": "SUPPORTS"}
+    headings = ("Supported by the evidence found", "Supported, without a verified quote")
+    document = with_evidence(await a_debate(), 1) | {"answer": "SUPPORTS"}
+    answers = [turn for turn in document["turns"] if turn["step"] in ("respond", "judge")]
+    verified = [one for turn in answers for one in turn["citations"] if one["verified"]]
+    for turn in answers:
+        turn["citations"] = verified if turn["step"] == "judge" else []
     quoted = report(document, "html")
-    for turn in document["turns"]:
-        turn["citations"] = []
+    for turn in answers:  # a quote of a debater is not one of the verdict
+        turn["citations"] = verified if turn["step"] == "respond" else []
     unquoted = report(document, "html")
     assert [words in quoted for words in headings] == [True, False]
     assert [words in unquoted for words in headings] == [False, True]

@@ -28,7 +28,7 @@ QUICK = {"embedder": "openai:stub-embedding", "debaters": LEXICAL}
 MODELS = QUICK | {"models": {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}}
 SLOW = QUICK | {"model": "openai:slow", "max_rounds": 2, "scoring": "consensus_only"}
 BOX, EXPERT, GO = "A claim, an article or a web address", "Method and every setting", "Check it"
-SUPPORTED = re.compile("^Supported, but nothing was quoted|^Supported by the evidence found")
+SUPPORTED = re.compile("^Supported, without a verified quote|^Supported by the evidence found")
 UNSAFE_LINKS = """() => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'))
     .filter((href) => !/^(https?:|#|\\/moot)/.test(href))"""
 FOREIGN_TAGS = "document.querySelectorAll('body :is(script, img, iframe, object, video, audio, style, math)').length"

@@ -10,7 +10,7 @@ import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.transcript.words import SEE_VERDICT
 from moot.web import debates, pages
-from moot.web.live_view import STEPS
+from moot.web.live_view import STEPS, debate_view
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -170,3 +170,10 @@ def test_every_setting_has_a_name_for_people() -> None:
     named = set(re.findall(r'^  (\w+): "', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     settings = {name for graph in DESCRIPTIONS for name in load_graph(graph).settings.model_fields}
     assert {name for name in settings - named if not name.endswith("_prompt")} == set()
+
+
+async def test_the_view_has_the_fields_of_a_part_that_the_page_reads() -> None:
+    script = (Path(debates.__file__).parent / "static/view.js").read_text(encoding="utf-8")
+    parts = debate_view(await a_debate(), ())["parts"]
+    assert set(re.findall(r"\bpart\.(\w+)", script)) == set(parts[0])
+    assert all(part["summary_line"] for part in parts[:-1])  # a folded round shows its answers

@@ -323,7 +323,7 @@ async def test_a_click_resumes_a_debate_after_a_restart(page: Page, restarted: R
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
     await row.get_by_role("button", name="Go on").focus()
     await page.keyboard.press("Enter")
-    await page.get_by_role("heading", name="Supported, but nothing was quoted").wait_for()
+    await page.get_by_role("heading", name="Supported, without a verified quote").wait_for()
     await page.get_by_role("link", name="Past checks").click()
     await row.filter(has_text="Supported").wait_for()
     assert len(documents(server, claim)) == 1

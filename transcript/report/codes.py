@@ -15,7 +15,8 @@ __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "
 
 
 class AnswerWords(NamedTuple):
-    """Words for a kind of answer: for its chip, and for a verdict with quoted, with unquoted and without evidence."""
+    """Words for a kind of answer: for its chip, and for a verdict with and without a verified quote, and without
+    evidence."""
 
     word: str
     verdict: str
@@ -27,13 +28,13 @@ ANSWERS: Mapping[str, AnswerWords] = {
     "sup": AnswerWords(
         "Supported",
         "Supported by the evidence found",
-        "Supported, but nothing was quoted",
+        "Supported, without a verified quote",
         "Supported, by what the model knows",
     ),
     "ref": AnswerWords(
         "Refuted",
         "Refuted by the evidence found",
-        "Refuted, but nothing was quoted",
+        "Refuted, without a verified quote",
         "Refuted, by what the model knows",
     ),
     "nee": AnswerWords("Not enough evidence", "Not enough evidence", "Not enough evidence", "Not enough is known"),

@@ -11,7 +11,7 @@ from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
-from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason
+from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations
 from moot.transcript.end import is_tied, no_verdict_reason
 from moot.transcript.line import list_of
 from moot.transcript.panel import votes_for
@@ -115,7 +115,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
     else:
-        quoted = any(one["verified"] for turn in document["turns"] for one in turn.get("citations") or ())
+        quoted = any(one["verified"] for one in verdict_citations(dict(document)))
         known = ANSWERS[kind]
         words = known.closed_book if not document["evidence"] else known.verdict if quoted else known.unquoted
     return Verdict(

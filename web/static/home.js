@@ -30,7 +30,8 @@ export async function newCheck(main, again) {
   main.replaceChildren(home.node);
   if (old) home.repeat(old.document);
   home.update();
-  main.append(...(await recent())); // after the form, which does not wait for the list
+  const listed = await recent(); // after the form, which does not wait for the list
+  if (home.node.isConnected) main.append(...listed); // otherwise a check has begun
 }
 
 export class Home {

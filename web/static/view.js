@@ -53,7 +53,7 @@ export class DebateView {
     const breath = slices();
     const last = told.parts.length - 1;
     const shown = told.parts.map((part, i) => ({ part, last: i === last })).reverse();
-    sync(this.rounds, shown.filter(({ part, last }) => last || part.inside || part.heading.startsWith("Round") || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
+    sync(this.rounds, shown.filter(({ part, last }) => last || part.summary_line || part.heading.startsWith("Round") || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
     for (const { part, last } of shown) await this.#fill(part, last, breath);
     this.#evidence();
   }
@@ -130,7 +130,7 @@ export class DebateView {
   async #fill(part, last, breath) {
     const node = [...this.rounds.children].find((one) => (one.querySelector("h2.h, summary > .nb")?.textContent ?? "") === part.heading);
     if (!node) return;
-    if (!last) node.querySelector("summary .quiet").textContent = [part.inside, this.#why(part.heading)].filter(Boolean).join(". ");
+    if (!last) node.querySelector("summary .quiet").textContent = [part.summary_line, this.#why(part.heading)].filter(Boolean).join(". ");
     if (!last && !part.cards.length) return; // not requested, or not received yet
     const turns = node.querySelector(".turns");
     const cards = part.cards.map((card, i) => ({ key: `${card.who} ${i}`, state: card, make: () => cardOf(card) }));
