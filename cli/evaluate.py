@@ -144,7 +144,7 @@ def difference_record(one: Difference) -> dict[str, Any]:
 
 
 def figures_table(document: dict[str, Any]) -> Table:
-    """One line per row and source; in each row, the best value of each measure is bold."""
+    """A line for each file and scope (`Row`) and source; the best value of each measure of a file and scope is bold."""
     bootstrap = document["bootstrap"]
     caption = (
         f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} results. In brackets: "

@@ -241,7 +241,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
 def resume_message(earlier: Debate) -> str:
     """The message when a debate is resumed."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
-    ended = {"failed": "failed", "waiting": "waited for you", "done": "ended without its control"}.get(
+    ended = {"failed": "failed", "waiting": "waited for you", "done": "was done without its control"}.get(
         earlier.status, "was interrupted"
     )
     calls = {0: "no call is", 1: "1 call is"}.get(earlier.calls, f"{earlier.calls} calls are")

@@ -118,7 +118,7 @@ class Threads(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Context in which every signal wakes the loop, even just before the loop waits, or in another thread."""
+    """Context in which every signal wakes the loop, even one that arrives just before a wait, or in another thread."""
     inward, outward = socket.socketpair()
     with inward, outward:
         inward.setblocking(False)

@@ -336,7 +336,7 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 
 
 def _lock(name: str) -> Any:
-    """The lock of a corpus, which a process acquires to write the corpus. Blocking."""
+    """The lock that a process must acquire to write a corpus; it is not acquired here. Blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")

@@ -75,7 +75,7 @@ class Encoder(Protocol):
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Caches these unit vectors for these texts, so that `embed` returns them without computing them.
 
-        Only the last `CACHED_TEXTS` texts are cached.
+        The `CACHED_TEXTS` texts that were used last stay cached; others are dropped.
         """
         ...
 

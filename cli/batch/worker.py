@@ -107,9 +107,9 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         for line in sys.stdin:
             loop.call_soon_threadsafe(start_row, line, context=context)
         if telemetry() is not None:
-            loop.call_soon_threadsafe(finish_and_exit)  # runs in the loop, so that no other call starts meanwhile
+            loop.call_soon_threadsafe(finish_and_exit)  # blocks the loop, so that debates start no call meanwhile
             time.sleep(CLOSE_SECONDS)
-        os._exit(0)  # the parent has ended: the next command resumes from the ledger
+        os._exit(0)  # the parent needs this process no longer, or has ended: its rows are resumed from the ledger
 
     threading.Thread(target=read_rows, daemon=True).start()
     write_value(out, {"ready": True})

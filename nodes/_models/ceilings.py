@@ -268,7 +268,7 @@ class Ceilings:
         """
         with self._lock():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first, so that it counts even if the process is killed here
+                level.spent = level.spent.plus(spent)  # first: a file may store it, for the case of a kill here
                 level.reserved = level.reserved.minus(reservation.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():

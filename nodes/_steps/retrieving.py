@@ -312,7 +312,7 @@ def sources_of(debater: Mapping[str, Any]) -> list[str]:
 
 
 def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
-    """Rules for the results that a debate keeps; a debater's own ``k`` overrides the setting."""
+    """The filters and limits of a debate's searches; a debater's own ``k`` overrides the setting."""
     return Rules(
         debater.get("k", settings.k), settings.max_per_host, settings.published_before, settings.max_evidence_tokens
     )

@@ -271,7 +271,7 @@ def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
 
 
 def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
-    """The last arguments and testimonies, oldest first; ``nothing`` without any."""
+    """The last arguments and testimonies, oldest first; if there are none, the text ``nothing``."""
     return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
 
 

@@ -267,7 +267,7 @@ def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The mean cosine of a side's query and its results.
+    """The score ``relevance``: the mean cosine of a side's query and its results.
 
     {} if the setting `relevance_gain` is null, or if the time of `max_seconds` is used up.
     """

@@ -71,7 +71,7 @@ def reflects(role: str, side: str, *flaws: str, **three: float) -> dict[str, Any
 
 
 def weighs(title: str, relevance: float, credibility: float) -> dict[str, Any]:
-    """A rule: the arbiter's weights for an exhibit."""
+    """A rule: the arbiter's ratings of an exhibit."""
     return rule("arbiter", f"\n{title} \\(", relevance=relevance, credibility=credibility, reason="As it reads.")
 
 

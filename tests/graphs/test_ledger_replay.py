@@ -189,7 +189,7 @@ async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubE
     assert seen[1][1] == seen[0][1]
 
 
-async def test_equal_calls_in_flight_are_sent_once_and_those_of_two_agents_twice(
+async def test_equal_calls_share_a_request_unless_it_is_cancelled_and_agents_share_none(
     stub: StubEndpoint, ledger: CallLedger
 ) -> None:
     start = await ledger.begin("g", {}, {})

@@ -135,7 +135,7 @@ async def test_quotes_are_marked_in_their_text() -> None:
     ]
 
 
-async def test_the_report_marks_the_part_of_a_text_that_was_shown() -> None:
+async def test_the_report_shows_the_part_of_a_text_that_was_shown_and_then_the_whole() -> None:
     document = with_evidence(await a_debate(), 2)
     piece = document["evidence"][0]
     assert shown_parts(piece, quoted_parts(piece, document)) == quoted_parts(piece, document)

@@ -92,7 +92,10 @@ class RunningBatch:
                 self.retries.discard(number)
 
     async def _run_debate(self, job: Job) -> None:
-        """Runs a claim's debate, unless it has ended, already runs, or the batch has reached its ``max_cost``."""
+        """Runs a claim's debate if it was not started, was interrupted, or failed and is to be retried.
+
+        It is not run if the batch has reached its ``max_cost``.
+        """
         before = (await outcomes_of([job]))[0]
         startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
         if before.status not in startable:
