@@ -220,6 +220,14 @@ def test_the_end_of_a_batch_says_what_to_do(start_stub: StartStub, tmp_path: Pat
     assert "do not trust its verdicts. Name another with --model." in " ".join(fake.stderr.split())
 
 
+def test_one_bad_row_alone_gives_the_exit_code_3(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    path = tmp_path / "claims.jsonl"
+    path.write_text("\n".join(json.dumps({"claim": claim}) for claim in (CLAIMS[0], "")))
+    done = moot("batch", path, "--out", tmp_path / "out", *MODEL)
+    assert (done.returncode, [row["status"] for row in table_of(tmp_path / "out")]) == (3, ["done", "bad"])
+
+
 def test_verdicts_that_a_ceiling_cut_short_are_counted(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     words = ["batch", write_claims(tmp_path, CLAIMS[:2]), "--out", tmp_path / "out", "--model", "openai:stub"]
