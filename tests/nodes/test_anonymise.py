@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 from uuid import UUID
 
 import pytest
@@ -135,10 +135,13 @@ KEY = 'open "sesame" über/1'
 
 def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
-    keys, written = environment_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
+    keys, written = (
+        environment_keys(),
+        (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""), quote_plus(KEY)),
+    )
     error: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
     shown = str(hide_environment_keys(error, keys))
-    assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (5, False)
+    assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (6, False)
     harmless: Any = {
         "text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test",
         "number": 1,
