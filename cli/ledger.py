@@ -159,13 +159,15 @@ def prune_command(
     moot also does this automatically.
     """
     from moot.core.ledger.file import DAYS
+    from moot.core.words import count_with_noun
 
     days = 0.0 if everything else DAYS if older is None else older
     with existing_ledger() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
-    count = "1 debate" if debates == 1 else f"{debates:,} debates"
-    print(f"The stored calls of {count} were removed; the file is {_format_size(size)} smaller.")  # noqa: T201
+    print(
+        f"The stored calls of {count_with_noun(debates, 'debate')} were removed; the file is {_format_size(size)} smaller."
+    )
 
 
 @contextmanager

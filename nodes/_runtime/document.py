@@ -24,7 +24,7 @@ from typing_extensions import get_type_hints
 DEMO_MODEL_LINE = (
     "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
 )
-FAKE_MODEL_LINE = "A fake model answered: its replies are random, so its verdicts are not to be trusted."
+FAKE_MODEL_LINE = "A fake model answered: its replies are random, so do not trust its verdicts."
 
 MOOT_VERSION = version("moot")
 """The installed version, read from a file."""
@@ -112,7 +112,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
-    """Warnings that the built-in model or a fake model took part; ``results`` is the plural of what it returned."""
+    """Warnings that the built-in model or a fake model took part; ``results`` names its results, in the plural."""
     models = {call["model"] for call in calls}
     lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
     lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []

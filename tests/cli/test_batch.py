@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from moot.cli.batch.jobs import Job, file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
-from moot.cli.batch.store import Store
+from moot.cli.batch.store import Store, TableRow
+from moot.cli.batch.table import Summary
 from moot.cli.batch.work import RowProcessor
 from moot.core.files import escape_formula
 from moot.retrievers._evidence import make_evidence
@@ -236,6 +237,13 @@ def test_verdicts_that_a_ceiling_cut_short_are_counted(start_stub: StartStub, tm
         ("done", "budget_exhausted")
     ] * 2
     assert "2 verdicts are from debates that a ceiling ended early" in " ".join(done.stdout.split())
+
+
+def test_each_verdict_of_a_row_that_a_ceiling_cut_short_is_counted() -> None:
+    cut = {"status": "done", "answer": "SUPPORTS", "stop_reason": "budget_exhausted"}
+    summary = Summary(("x", "y"), several=True)
+    summary.note(TableRow(1, "a", "a", "A claim.", None, None, {"x": cut, "y": cut}))
+    assert (summary.complete, summary.cut_short, summary.unanswered) == (1, 2, 0)
 
 
 def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tmp_path: Path) -> None:

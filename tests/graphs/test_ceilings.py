@@ -409,6 +409,13 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     assert (await second).spend.tokens < 1_500
 
 
+async def test_lost_calls_of_a_debate_count_in_the_ceilings_that_it_shares() -> None:
+    whole = Ceilings(Spend(1e9, 1e9, 3))
+    debate = Ceilings(parent=whole)
+    debate.count_lost_calls(Spend(calls=2))
+    assert (debate.spent.calls, whole.spent.calls) == (2, 2)
+
+
 async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()

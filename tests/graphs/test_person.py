@@ -232,14 +232,23 @@ async def test_each_debaters_query_is_reviewed_and_may_be_replaced(start_stub: S
     assert search["proposed"]["queries"] != search["queries"]
 
 
+PANEL: list[dict[str, Any]] = [
+    {"model": "judge-1", "match": "Is it hearsay", "fields": {"verdict": "NOT SUPPORTED"}},
+    {"model": "judge-1", "fields": {"verdict": "SUPPORTED"}},
+    *RULES,
+]
+
+
+async def test_a_question_to_the_panel_does_not_repeat_the_analysis(start_stub: StartStub) -> None:
+    start_stub(PANEL)
+    reply = reply_once("verdict", {"question": "Is it hearsay?"})
+    document, asked = await debate("proclaim", reply, ask_person=["verdict"])
+    nodes = [call["node"] for call in document["calls"]]
+    assert (len(asked), nodes.count("analyse_consistency")) == (2, 1)
+
+
 async def test_a_person_changes_premises_queries_evidence_and_verdict_of_a_trial(start_stub: StartStub) -> None:
-    stub = start_stub(
-        [
-            {"model": "judge-1", "match": "Is it hearsay", "fields": {"verdict": "NOT SUPPORTED"}},
-            {"model": "judge-1", "fields": {"verdict": "SUPPORTED"}},
-            *RULES,
-        ]
-    )
+    stub = start_stub(PANEL)
     replies: dict[str, Any] = {
         "premises": {"premises": ["Platypuses lay eggs."]},
         "queries": {"queries": {"defense": "platypus birth"}},

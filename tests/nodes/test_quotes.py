@@ -75,6 +75,7 @@ def test_quotes_are_found_in_any_typography(text: str, quote: str, part: str) ->
 NOT_FOUND = [
     ("It was built in 1889.", "was Built in"),
     ("It was built in 1889.", "was made in"),
+    ("It is 1/2 of them.", "2 of them"),
     ("It was built in 1889.", "was in 1889"),
     ("It was built in 1889.", "was not built"),
     ("It was built in 1889.", "built was in"),

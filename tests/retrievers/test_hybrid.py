@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -69,6 +70,13 @@ async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
     assert (await hybrid.search("QX-1187", 1))[0]["title"] == "Part list"
     assert (await hybrid.search("carrying liquid to a higher place", 1))[0]["title"] == "Pumps"
     assert len(await hybrid.search("zzyzx", 5)) == 3  # no word matches: the dense search finds all
+
+
+async def test_results_by_words_beyond_the_dense_candidates_are_fused(empty_home: Path) -> None:
+    await index_passages("parts", PASSAGES)
+    hybrid: Any = await open_retriever("hybrid:parts")
+    query = "carrying liquid to a higher place, fits"  # by meaning the pump, by words the part list
+    assert set(hybrid._fused(query, await hybrid._dense.embed(query), 1)) == {"pump", "code"}
 
 
 async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,8 +256,12 @@ async def test_the_heading_says_whether_the_evidence_was_quoted() -> None:
     for turn in answers:  # a quote of a debater is not one of the verdict
         turn["citations"] = verified if turn["step"] == "respond" else []
     unquoted = report(document, "html")
+    for turn in answers:
+        turn["citations"] = [{**one, "verified": False} for one in verified]
+    unverified = report(document, "html")
     assert [words in quoted for words in headings] == [True, False]
-    assert [words in unquoted for words in headings] == [False, True]
+    for page in (unquoted, unverified):
+        assert [words in page for words in headings] == [False, True]
 
 
 async def test_reports_show_no_codes() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from fastapi import FastAPI
 from moot.core.errors import UserError
 from moot.graphs.presets import PRESETS
-from moot.web.login import Attempts, Sessions, read_token
+from moot.web.login import Attempts, Login, Sessions, read_token
 from moot.web.serve import check_token
+from starlette.requests import HTTPConnection
 
 from tests.commands import COMMAND, moot
 from tests.conftest import CLAIM, free_port, running_stub
@@ -220,3 +223,15 @@ def test_a_session_ends_after_a_week_or_a_thousand_newer_ones(monkeypatch: pytes
 def test_a_blank_token_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_TOKEN", "  ")
     assert read_token() == ""
+
+
+def test_a_users_token_opens_the_page_and_not_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = b"token-of-bob-0123456789"
+    (tmp_path / "users.toml").write_text(f'[bob]\ntoken_sha256 = "{sha256(token).hexdigest()}"\n')
+    monkeypatch.setenv("MOOT_TOKEN", "")
+    monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
+    monkeypatch.setenv("MOOT_METRICS_TOKEN", "prometheus-battery-staple")
+    login = Login(FastAPI())
+    sent = {"type": "http", "client": ("10.0.0.1", 1), "headers": [(b"authorization", b"Bearer " + token)]}
+    statuses = [login.identify(HTTPConnection({**sent, "path": path}))[1] for path in ("/moot", "/metrics")]
+    assert statuses == [0, 401]
