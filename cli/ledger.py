@@ -165,9 +165,8 @@ def prune_command(
     with existing_ledger() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
-    print(
-        f"The stored calls of {count_with_noun(debates, 'debate')} were removed; the file is {_format_size(size)} smaller."
-    )
+    count = count_with_noun(debates, "debate")
+    print(f"The stored calls of {count} were removed; the file is {_format_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager
