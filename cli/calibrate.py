@@ -46,6 +46,8 @@ def calibrate(
     if not as_json:
         for line in calibration_lines(fitted, out):
             typer.echo(line)
+    for note in fitted.notes:
+        typer.echo(note, err=True)
 
 
 def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:

@@ -37,10 +37,12 @@ def designs_table(found: Separation) -> Table:
         if found.separable
         else "so no pairing can tell the two systems apart."
     )
+    unreachable = any(design.items_needed is None or design.detectable is None for design in found.designs)
+    nothing = " None: no number of items, or no difference, gives that power." * unreachable
     caption = (
         f"A difference of {found.difference:+.3f}. Items: the number needed for a power of {POWER:.0%} at "
         f"p = {ALPHA:g}; for two samples, the number for each system. Detectable: the smallest difference with that "
-        f"power at {found.n:,} items.\n{best}, {can}"
+        f"power at {found.n:,} items.{nothing}\n{best}, {can}"
     )
     columns = ("design", "discordant", f"power at {found.n:,}", "items", "detectable")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

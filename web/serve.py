@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import time
-import urllib.request
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -86,10 +85,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
     check_installed()
     run_server = import_extra("langgraph_api.cli", "server", "The server").run_server
     prepare(host, studio=studio)
-    url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
-    print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
-    if open_browser:
-        threading.Thread(target=open_page, args=(url,), daemon=True).start()
+    threading.Thread(target=announce, args=(host, port), kwargs={"open_browser": open_browser}, daemon=True).start()
     here = os.getcwd()
     sys.path.append(here)  # for the user's own sources; last, so that no file there shadows a package
     config = server_config()
@@ -175,6 +171,19 @@ def check_installed() -> None:
         print(f"moot: not served: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
+def announce(host: str, port: int, *, open_browser: bool) -> None:
+    """Prints the server's addresses once it accepts connections, and opens its page if wanted."""
+    name = "localhost" if host in ANYWHERE else host
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((name, port)):
+            break
+        time.sleep(0.1)
+    url = f"http://{f'[{name}]' if ':' in name else name}:{port}"
+    print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
+    if open_browser:
+        webbrowser.open(f"{url}/moot")
+
+
 def announcement(url: str, host: str) -> str:
     """The message at the server's start: its addresses for a browser on this machine."""
     studio = f"{STUDIO}/studio/?baseUrl={url}"
@@ -188,12 +197,3 @@ def announcement(url: str, host: str) -> str:
             "use."
         ]
     return "\n".join(lines)
-
-
-def open_page(url: str) -> None:
-    """Opens the local page once the server answers."""
-    while True:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/ok"):
-            break
-        time.sleep(0.2)
-    webbrowser.open(f"{url}/moot")

@@ -24,6 +24,7 @@ from moot.cli.batch.workers import ProcessRunner
 from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
+from moot.core.words import count_with_noun
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.ceilings import Ceilings, debates_within
 from moot.nodes._models.debate_ledger import Mode
@@ -95,7 +96,7 @@ class Batch:
         self.mode = mode
         self.prices = read_prices()
         self.store = Store(folder)
-        self.total = self.done = self.bad = 0
+        self.total = self.done = self.bad = self.replaced = 0
         self.spent = NOTHING
         """The cost of all rows so far, in all runs of the batch."""
 
@@ -133,7 +134,9 @@ class Batch:
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
-        self.store.add_debate(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
+        name = job.name.removesuffix(f".{job.system}")
+        self.replaced += found is None and self.store.has_result_of_other_key(name, job.system, job.key)
+        self.store.add_debate(name, job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
         known = _spend_of(found or {})  # the outcome may have USD even if the ledger has none
         self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
@@ -175,6 +178,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
         done = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
         others = ": continuing with the others" if batch.done < batch.total else ""
         console.print(f"{done} already in {batch.folder}{others}.", highlight=False, markup=False, soft_wrap=True)
+    for line in _other_results(batch):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
     runner = asyncio.Runner()
@@ -195,6 +200,22 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
         end_now(code)
     runner.close()
     return code
+
+
+def _other_results(batch: Batch) -> list[str]:
+    """Sentences about results of earlier runs that do not belong to this run."""
+    lines = []
+    if batch.replaced:
+        lines.append(
+            f"{count_with_noun(batch.replaced, 'debate')} in {batch.folder} had other settings or texts. New results "
+            "replace the old ones; to keep these, interrupt and name another folder with --out."
+        )
+    if left := batch.store.count_rows_left():
+        lines.append(
+            f"{count_with_noun(left, 'row')} of earlier runs in {batch.folder} {'is' if left == 1 else 'are'} not in "
+            f"{batch.claims.path.name}. The table leaves them out; their documents and reports stay."
+        )
+    return lines
 
 
 def all_done(summary: Summary) -> bool:

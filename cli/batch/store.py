@@ -155,6 +155,16 @@ class Store:
             {"name": name, "system": system, "key": key, "outcome": stored, "run": self._run},
         )
 
+    def has_result_of_other_key(self, name: str, system: str, key: str) -> bool:
+        """Whether a debate of this row and system was finished with other settings or texts."""
+        query = "SELECT outcome FROM debates WHERE name = ? AND system = ? AND key != ? AND outcome IS NOT NULL"
+        return any(json.loads(text)["status"] == "done" for (text,) in self._execute(query, (name, system, key)))
+
+    def count_rows_left(self) -> int:
+        """The number of usable rows of earlier runs that this run's file does not contain."""
+        [count], *_ = self._execute("SELECT count(*) FROM rows WHERE turn < ? AND name NOT LIKE '!%'", (self._run,))
+        return int(count)
+
     def set_outcome(self, key: str, outcome: Outcome) -> None:
         """Stores the outcome of a debate."""
         self._execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))

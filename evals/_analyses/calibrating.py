@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.answers import read_answer
 from moot.nodes._texts.calibrated import Bound, Calibration, bound_to, differences, label_shares
+
+NO_DEBATE = "These logs contain no finished debate with a known right answer."
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class FittedCalibration:
         attacked: debates that `moot eval attack` attacked; they are left out.
         acted: cases with enough confidence to act on.
         wrong: the number of these with a wrong verdict.
+        notes: a sentence about each log that was left out.
     """
 
     calibration: Calibration
@@ -50,6 +53,7 @@ class FittedCalibration:
     attacked: int
     acted: int
     wrong: int
+    notes: tuple[str, ...] = ()
 
 
 def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
@@ -98,7 +102,7 @@ def fit_cases(
         UserError: there is no labelled debate.
     """
     if not cases:
-        raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
+        raise UserError(NO_DEBATE, kind="missing_file")
     confidences, right = [case.confidence for case in cases], [case.right for case in cases]
     least = confidence_threshold(confidences, right, alpha)
     calibration = Calibration(
@@ -124,7 +128,9 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
         UserError: there is no log; a log is damaged, or is of another version of the system; the logs differ in system,
             settings, task or corpora; or no debate can be used.
     """
-    headers, _ = without_superseded(read_headers(find_logs(paths))[0])
+    headers, notes = read_headers(find_logs(paths))
+    headers, superseded = without_superseded(headers)
+    notes += superseded
     cases: dict[str, CalibrationCase] = {}
     bound: Bound | None = None
     corpora: Mapping[str, str] = {}
@@ -156,10 +162,11 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
             if id not in cases:
                 cases[id] = make_case(document, gold)
     if bound is None:
-        raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
-    return fit_cases(
+        raise UserError(" ".join([NO_DEBATE, *notes]), kind="missing_file")
+    fitted = fit_cases(
         list(cases.values()), alpha, bound, corpora, unfinished=unfinished, repeated=repeated, attacked=attacked
     )
+    return replace(fitted, notes=tuple(notes))
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:

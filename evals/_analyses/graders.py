@@ -91,7 +91,7 @@ class GradableAnswer:
     """A sample's answer in words.
 
     ``same_text``: whether it has the same text as a right answer. ``grades``: each grade by the grader's name; None
-    if it is missing. Answers to one item, or to items that belong together, have the same ``group``.
+    if it is missing. Answers to one item of a benchmark, or to items that belong together, have the same ``group``.
     """
 
     system: str
@@ -103,7 +103,7 @@ class GradableAnswer:
     gold: tuple[str, ...]
     same_text: bool
     grades: dict[str, bool | None]
-    group: tuple[str, str] = ("", "")
+    group: tuple[str, str, str] = ("", "", "")
 
 
 def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
@@ -137,7 +137,8 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
                 fields = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
                 same_text = any(same_answer(document["task"], outcome, answer) for answer in gold)
                 group = clean(str((sample.metadata or {}).get("group") or ""))
-                found.append(GradableAnswer(*fields, same_text, grades, (group, "" if group else str(sample.id))))
+                groups = (header.metadata["benchmark"], group, "" if group else str(sample.id))
+                found.append(GradableAnswer(*fields, same_text, grades, groups))
         except (*UNREADABLE, TypeError, AttributeError) as error:
             raise damaged(place, error) from error
     if not found:

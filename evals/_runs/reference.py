@@ -9,6 +9,7 @@ from typing import Any
 
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
 from moot.core.errors import UserError
+from moot.evals._runs.log_files import UNREADABLE
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import has_outcome
 from moot.nodes._models.equal_cost import FullCost, full_cost
@@ -80,10 +81,21 @@ def newest_log(logs: str, key: str) -> EvalLog | None:
 
 
 def read_log_headers(logs: str) -> Iterator[EvalLog]:
-    """The logs of a folder without their samples, the newest first."""
+    """The logs of a folder without their samples, the newest first.
+
+    Raises:
+        UserError: a log cannot be read.
+    """
     if Path(logs).is_dir():
         for info in list_eval_logs(logs):
-            yield read_eval_log(info, header_only=True)
+            try:
+                yield read_eval_log(info, header_only=True)
+            except UNREADABLE as error:
+                raise UserError(
+                    f"{info.name.removeprefix('file://')} cannot be read as a log ({error}). Move it to another "
+                    "folder; its samples run again.",
+                    kind="invalid_file",
+                ) from error
 
 
 def moot_metadata(log: EvalLog) -> dict[str, Any]:

@@ -251,9 +251,10 @@ class Settings(BaseModel):
     def _check_roles(self) -> Settings:
         roles = self.roles()
         others = set() if "reader_summary" in self.without else {REPORTER}
-        unknown = sorted(set(self.models) - roles - others) if roles is not None else []
+        known = others if roles is None else roles | others
+        unknown = sorted(set(self.models) - known) if roles is not None else []
         if unknown:
-            raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
+            raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(known))}")
         return self
 
     @model_validator(mode="after")

@@ -425,3 +425,17 @@ def test_lost_calls_still_count_when_their_rows_are_done(start_stub: StartStub, 
     write_claims(tmp_path, CLAIMS[: rows + 1])
     done = moot(*words)
     assert (done.returncode, len(stub.prompts())) == (3, rows + 1), done.stderr
+
+
+def test_results_of_earlier_runs_that_do_not_fit_are_announced(start_stub: StartStub, tmp_path: Path) -> None:
+    start_stub()
+    out = tmp_path / "out"
+    words = ["--out", out, *MODEL]
+    assert moot("batch", write_claims(tmp_path, CLAIMS[:3]), *words).returncode == 0
+    again = moot("batch", write_claims(tmp_path, CLAIMS[:2]), *words)
+    assert "2 debates are already in" in again.stderr
+    assert f"1 row of earlier runs in {out} is not in claims.csv." in again.stderr
+    assert "other settings" not in again.stderr
+    changed = moot("batch", write_claims(tmp_path, CLAIMS[:2]), *words, "--set", "temperature=0.5")
+    assert f"2 debates in {out} had other settings or texts. New results replace the old ones" in changed.stderr
+    assert "2 of 2 rows are done" in changed.stdout

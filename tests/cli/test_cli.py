@@ -277,5 +277,7 @@ def test_eval_power_says_whether_two_accuracies_can_be_separated() -> None:
     table = moot("eval", "power", "0.81", "0.73", "--discordant", "0.2").stdout
     assert "paired, as given" in table
     assert "so these items may tell the two systems apart" in " ".join(table.split())
+    same = moot("eval", "power", "0.8", "0.8").stdout
+    assert "None: no number of items, or no difference, gives that power." in " ".join(same.split())
     refused = moot("eval", "power", "1.5", "0.7")
     assert (refused.returncode, refused.stderr) == (2, "moot: Accuracies must be between 0 and 1.\n")

@@ -253,7 +253,9 @@ def test_a_calibration_is_fitted_and_refused_with_other_settings(
     Path("claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     system = ("--graph", "multi_agent_voting", "--model", "fake:1", "--logs", "logs")
     moot("eval", "run", "--task", "claims=claims.jsonl", *system)
+    Path("logs/damaged.eval").write_text("no log")
     output = moot("calibrate", "logs", "--alpha", "0.4")
+    assert "damaged.eval: it cannot be read as a log" in output
     assert "Fitted on 12 cases of multi_agent_voting" in output
     assert "With fewer than 200 cases, the share of prediction sets" in output
     found = read_calibration("calibration.json")
@@ -282,6 +284,9 @@ def test_a_calibration_is_fitted_and_refused_with_other_settings(
     assert "It differs in: agents (fitted with 3, here 4). Fit one" in other["error"]["detail"]
     assert lines(document)
 
+    refused = CliRunner().invoke(app, ["eval", "run", "--task", "claims=claims.jsonl", *system])
+    assert "damaged.eval cannot be read as a log" in str(refused.exception)
+    Path("logs/damaged.eval").unlink()
     moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
     # Logs written in the same second have no order.

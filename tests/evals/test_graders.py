@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def test_grouped_answers_widen_the_interval_of_kappa() -> None:
     widths = [high - low for low, high in ends if low is not None and high is not None]
     assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as if there were 60 answers, not 240
     assert widths[1] == pytest.approx(widths[0] / 2)
+
+
+def test_equal_ids_of_two_benchmarks_are_different_groups(logs: Path) -> None:
+    answers = {"1": debate("Paris", task="hotpotqa")}
+    write_log(logs, "b", answers, {"1": ["Paris"]}, system="s", benchmark="2wikimultihopqa")
+    write_log(logs, "c", answers, {"1": ["Paris"]}, system="t", benchmark="hotpotqa")
+    groups = Counter(answer.group for answer in read_gradable_answers([logs])[0] if answer.id == "1")
+    assert groups == {("hotpotqa", "", "1"): 2, ("2wikimultihopqa", "", "1"): 1}
 
 
 def test_kappa_needs_two_kinds_of_grades() -> None:

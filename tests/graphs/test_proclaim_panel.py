@@ -150,7 +150,7 @@ async def test_judges_may_have_own_models_names_and_personas(start_stub: StartSt
         ({"temperatures": {"stenographer": 0.1}}, "no role 'stenographer'; known are .*judges"),
         ({"temperatures": {"court": 2.1}}, "temperatures.court\n.*less than or equal to 2"),
         ({"temperatures": 0.3}, "temperatures\n.*dictionary"),
-        ({"models": {"judge-4": "openai:a"}}, "no role 'judge-4'; known are .*judge-3"),
+        ({"models": {"judge-4": "openai:a"}}, "no role 'judge-4'; known are .*judge-3.*reporter"),
         ({"models": {"judge-2": "openai:a"}, "judges": 1}, "no role 'judge-2'"),
         ({"models": {"jury": "openai:a"}}, "no role 'jury'"),
         ({"inconclusive": "guess"}, "'abstain' or 'burden_of_refutation'"),

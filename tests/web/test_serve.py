@@ -9,14 +9,16 @@ import signal
 import socket
 import stat
 import threading
+import time
 import urllib.request
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
-from moot.web.serve import STUDIO, announcement, check_free, prepare, server_config, webhooks
+from moot.web.serve import STUDIO, announce, announcement, check_free, prepare, server_config, webhooks
 from typer.testing import CliRunner
 
 from tests.conftest import CLAIM, free_port, running_stub
@@ -132,6 +134,25 @@ def test_variables_are_set_and_the_studio_option_is_announced_at_start(
     logging.disable(logging.NOTSET)
     assert (os.environ["MOOT_HOME"], os.environ["MOOT_ALLOWED_HOSTS"]) == (str(tmp_path / "home"), "192.168.1.7")
     assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")
+
+
+def test_the_addresses_are_printed_once_the_server_listens(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+
+        def start_to_listen(seconds: float) -> None:
+            assert capsys.readouterr().err == ""
+            listener.listen()
+
+        monkeypatch.setattr(time, "sleep", start_to_listen)
+        monkeypatch.setattr(webbrowser, "open", opened.append)
+        announce("127.0.0.1", port, open_browser=True)
+    assert f"Page:   http://127.0.0.1:{port}/moot" in capsys.readouterr().err
+    assert opened == [f"http://127.0.0.1:{port}/moot"]
 
 
 def test_a_server_on_all_addresses_asks_for_its_allowed_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
