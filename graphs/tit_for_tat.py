@@ -27,10 +27,10 @@ from pydantic import Field
 SIDES = ("affirmative", "negative")
 BOTH = tuple(Agent(name=side) for side in SIDES)
 STANCES = {
-    "affirmative": "You speak first: give the answer that you hold to be right, and argue for it. Where the other one "
+    "affirmative": "You speak first: give the answer that you hold to be right, and argue for it. If the other one "
     "shows that it is wrong, give it up.",
     "negative": "You speak second: contradict. Look for what is wrong in the other one's answer and give the answer "
-    "that you hold to be right; where you find nothing wrong, say so.",
+    "that you hold to be right; if you find nothing wrong, say so.",
 }
 
 

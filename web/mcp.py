@@ -38,7 +38,7 @@ SETTINGS = (
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
 """Settings that are arguments next to the claim, if a system has them; other settings go into ``settings``."""
-DEFAULT_TOOL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
+DEFAULT_TOOL = " Use this tool to check a claim unless the user names another; it makes some 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 INVALID_PARAMS = -32602
 """JSON-RPC's code for parameters that are not valid."""
@@ -55,7 +55,7 @@ QUOTE = {
     "type": "object",
     "properties": {
         "quote": {"type": "string"},
-        "verified": {"type": "boolean", "description": "Whether that text contains it word for word."},
+        "verified": {"type": "boolean", "description": "Whether the evidence contains the quote word for word."},
         "title": {"type": ["string", "null"]},
         "url": {"type": ["string", "null"]},
         "page": {"type": ["integer", "null"]},
@@ -68,7 +68,7 @@ COST = {
         "calls": {"type": "integer"},
         "prompt_tokens": {"type": "integer"},
         "completion_tokens": {"type": "integer"},
-        "usd": {"type": ["number", "null"], "description": "By list prices; null if one is not known."},
+        "usd": {"type": ["number", "null"], "description": "By list prices; null if the price of a model is not known."},
         "seconds": {"type": "number"},
     },
 }

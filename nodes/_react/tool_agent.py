@@ -119,9 +119,9 @@ def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
     """The placeholder ``steps``: thoughts, searches, results, the last text, and why this text is no usable answer."""
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
-    blocks += [as_data("thought", last)] if last else []
     problem = state["turns"][0].get("reason")
-    blocks += [f"As an answer that could not be used.\n{as_data('problem', problem)}"] if problem else []
+    blocks += [as_data("reply" if problem else "thought", last)] if last else []
+    blocks += [f"This last reply could not be used as an answer:\n{as_data('problem', problem)}"] if problem else []
     return {"steps": "\n".join(["What you thought and searched for:", *blocks]) if blocks else ""}
 
 

@@ -31,7 +31,7 @@ def show_origin(task: Task) -> str:
 
 
 NOTHING = "(no evidence was found)"
-NOT_LOOKED_FOR = "(none, as none was looked for)"
+NOT_LOOKED_FOR = "(none: no search was made)"
 
 
 class RankedText(str):
@@ -140,7 +140,7 @@ def show_person(turns: Iterable[Turn]) -> str:
 
 FROM_A_PERSON = (
     "A person who reads this debate said what follows, about the debate or about a draft of its verdict. Answer it "
-    "where you give your reasons, and change your mind where it is right:"
+    "where you give your reasons, and change your mind if it is right:"
 )
 
 
@@ -205,7 +205,7 @@ def _citation_line(citation: Citation) -> str:
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
         return f"[this id was never shown to its writer] {id}: {quote}"
-    return f"{id}: {quote}" if citation["verified"] else f"[this quote does not stand in the evidence] {id}: {quote}"
+    return f"{id}: {quote}" if citation["verified"] else f"[this quote is not in the evidence] {id}: {quote}"
 
 
 def _one_line(text: str) -> str:
@@ -277,7 +277,7 @@ def show_why(
         why = "Why there is another round: the last answers are not the same. Look for what decides between them."
         return f"{why}\n{answers}"
     if not low:
-        return f"The last answers agree; every round is held here all the same. {BEAR_OUT}\n{answers}"
+        return f"The last answers agree, but this debate runs all its rounds. {BEAR_OUT}\n{answers}"
     scores = (
         f"- {agent}: {name.replace('_', ' ')} {score_and_threshold(value, least)} ({MEASURES[name]})"
         for agent, name, value, least in low

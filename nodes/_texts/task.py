@@ -348,16 +348,16 @@ def _has_letters(task: Task) -> bool:
 
 CITE = (
     "- In `citations`, name the evidence that carries your reasons: its `evidence_id` as given, and in `quote` a short "
-    "passage (5 to 25 words) copied word for word from its text. Quotes are checked, and readers see where one does "
-    "not stand there. Cite only what you were shown."
+    "passage (5 to 25 words) copied word for word from its text. Quotes are checked, and readers are told which "
+    "ones are not in the text. Cite only what you were shown."
 )
 CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 
 EVIDENCE_REASONS = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
-    "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
-    "not bear out; you may say what it does not tell. Pass over pieces about another matter. The last sentence gives "
+    "your answer, and the strongest point against it if the evidence holds one. Say nothing that the evidence does "
+    "not bear out; you may say what it does not tell. Leave out evidence about another matter. The last sentence gives "
     "the result in the words of the {subject} itself: what is so, what is not so, or what is left open."
 )
 EVIDENCE_STEPS = (
@@ -372,8 +372,8 @@ FROM_OTHERS = "Change your answer if theirs is better founded, and keep it if it
 FROM_OWN_EVIDENCE = (
     "Keep your last answer if the evidence in front of you bears it out; otherwise change it. Change it, too, if the "
     "others show that you misread that evidence.\n"
-    '- Your evidence is what stands under "Evidence in front of you", and nothing else. A quote that the others give, '
-    "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage stands "
+    '- Your evidence is the text under "Evidence in front of you", and nothing else. A quote that the others give, '
+    "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage is "
     "there now."
 )
 """Rules for changing an answer. Debaters with their own evidence judge answers by it; only debaters that answer from

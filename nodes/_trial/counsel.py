@@ -208,7 +208,7 @@ def show_premises(premises: Sequence[str]) -> str:
     if not premises:
         return ""
     lines = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
-    return f"What it rests on:\n{as_data('premises', lines)}"
+    return f"The premises:\n{as_data('premises', lines)}"
 
 
 def show_record(
@@ -294,7 +294,7 @@ def show_statement(turn: Turn) -> str:
 def _cited_exhibit(citation: Mapping[str, Any]) -> str:
     if citation["fabricated"]:
         return "an exhibit that does not exist"
-    return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote does not stand there)")
+    return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote is not in that evidence)")
 
 
 def one_line(text: str, most: int) -> str:

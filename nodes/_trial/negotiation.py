@@ -94,7 +94,7 @@ async def weigh_evidence(
     against = "\n".join(as_data("challenge", reason) for reason in challenges)
     shown = {
         "evidence": show_evidence([piece]),
-        "challenges": f"What was said against it, which is to be checked:\n{against}" if against else "",
+        "challenges": f"Challenges to this evidence; check each of them:\n{against}" if against else "",
     }
     return await WEIGH.ask(model, common_values(claim, task, premises) | shown, prompt)
 

@@ -164,8 +164,8 @@ def show_consistency(turns: Iterable[Turn]) -> str:
     if found.get("overall") is None:
         return "How consistently the counsel argued when they changed sides is not known."
     lines = [
-        f"{found['plaintiff_counsel']:g} for who spoke for the plaintiff first, "
-        f"{found['defense_counsel']:g} for the other one, {found['overall']:g} overall",
+        f"{found['plaintiff_counsel']:g} for the counsel who spoke for the plaintiff first, "
+        f"{found['defense_counsel']:g} for the other counsel, {found['overall']:g} overall",
         *(f"Contradiction: {text}" for text in found["contradictions"] or []),
     ]
     return _block("How consistently the counsel argued when they changed sides, from 0 to 10:", "consistency", lines)

@@ -96,7 +96,7 @@ async def test_a_debater_without_sources_or_given_texts_answers_from_its_own_kno
         assert ("Say nothing that the evidence does not bear out" in prompt) != knows
         assert ("Change your answer if theirs is better founded" in prompt) == knows
         assert ('Your evidence is what stands under "Evidence in front of you"' in prompt) != knows
-    assert ("(none, as none was looked for)" in vanilla) == known
+    assert ("(none: no search was made)" in vanilla) == known
 
 
 async def test_a_debater_whose_search_was_empty_does_not_answer_from_its_own_knowledge(start_stub: StartStub) -> None:

@@ -44,7 +44,7 @@ async def test_the_retrieval_setting_selects_the_rounds_with_searches(
         answered = [p for p in prompts if "your `answer`" in p]
         for turn, prompt in zip(turns, answered, strict=True):
             assert all(f'<evidence id="{i}">' in prompt for i in turn["evidence_ids"])
-            assert ("(none, as none was looked for)" in prompt) == (mode == "none")
+            assert ("(none: no search was made)" in prompt) == (mode == "none")
             assert bool(turn["evidence_ids"]) == (mode != "none")
         if mode == "once":
             assert turns[0]["evidence_ids"] == turns[1]["evidence_ids"] == turns[2]["evidence_ids"]
@@ -84,7 +84,7 @@ async def test_without_retrieval_no_source_is_opened(start_stub: StartStub, name
         ]
     answered = [p for p in stub.prompts() if "your `answer`" in p]
     assert {TEXT in p for p in answered} == {True, False}
-    assert all((TEXT in p) != ("(none, as none was looked for)" in p) for p in answered)
+    assert all((TEXT in p) != ("(none: no search was made)" in p) for p in answered)
 
 
 @pytest.mark.parametrize(("supported", "stop"), [(True, "stable_consensus"), (False, "max_rounds")])

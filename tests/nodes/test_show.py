@@ -46,7 +46,7 @@ def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: s
     good = citation("ev-1", "the quote", verified=True)
     shown = show_answers([answer("True.", citation("ev-1", quote), good, citation(id, quote, fabricated=True))])
     unverified, verified, fabricated = citation_lines(shown)
-    assert unverified.startswith("[this quote does not stand in the evidence] ev-1: ")
+    assert unverified.startswith("[this quote is not in the evidence] ev-1: ")
     assert verified == "ev-1: the quote"
     assert fabricated.startswith("[this id was never shown to its writer] ")
 
